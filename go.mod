@@ -1,0 +1,3 @@
+module github.com/sbsync/sbsync
+
+go 1.26.0
