@@ -70,10 +70,10 @@ func (r *Reader) endOfStream(zeros int64) error {
 	switch {
 	case r.opt.Trailer != "":
 		return r.fault(io.ErrUnexpectedEOF, "the stream ended before the trailer")
-	case r.ext.used > 0:
-		return r.fault(io.ErrUnexpectedEOF, "extended header without a member")
 	case zeros < endSize:
 		return r.fault(io.ErrUnexpectedEOF, "the stream ended before the end of the archive")
+	case r.ext.used > 0:
+		return r.fault(ErrCorrupt, "extended header without a member")
 	}
 	return io.EOF
 }
@@ -81,10 +81,10 @@ func (r *Reader) endOfStream(zeros int64) error {
 // endAtTrailer judges a trailer after a run of zeros.
 func (r *Reader) endAtTrailer(zeros int64) error {
 	switch {
-	case r.ext.used > 0:
-		return r.fault(io.ErrUnexpectedEOF, "extended header without a member")
 	case r.started && zeros < endSize:
 		return r.fault(io.ErrUnexpectedEOF, "the trailer came before the end of the archive")
+	case r.ext.used > 0:
+		return r.fault(ErrCorrupt, "extended header without a member")
 	}
 	return io.EOF
 }
