@@ -1,0 +1,23 @@
+package cmd
+
+import (
+	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/provider/local"
+)
+
+// drivers returns the providers that this program knows. It is the one place
+// that names them.
+func drivers() *provider.Registry {
+	return provider.NewRegistry(
+		local.Driver{},
+	)
+}
+
+// driverWords returns the names and aliases of the providers.
+func driverWords(r *provider.Registry) []string {
+	var words []string
+	for _, d := range r.Drivers() {
+		words = append(append(words, d.Name()), d.Aliases()...)
+	}
+	return words
+}

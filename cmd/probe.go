@@ -1,0 +1,15 @@
+package cmd
+
+import "github.com/spf13/cobra"
+
+func (a *app) probeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "probe [flags] TARGET",
+		Short: "Say what a target has and which route would be taken, and why",
+		Args:  positional("TARGET"),
+		RunE: func(*cobra.Command, []string) error {
+			return usageError("", "not yet")
+		},
+		ValidArgsFunction: a.completeOnlyTarget,
+	}
+}

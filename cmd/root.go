@@ -1,0 +1,81 @@
+// Package cmd is the command line: one file a verb, which parses and hands over
+// to package transfer.
+//
+// What the terminal shows follows a few rules. Data that was asked for goes to
+// stdout, everything else to stderr. Messages are lower case and have no final
+// period. An error is one line, "sbsync: verb "what": cause"; lines that begin
+// with "hint: " say what to do. Warnings begin with "warning: ". Nothing is
+// drawn over unless stderr is a terminal.
+package cmd
+
+import (
+	"context"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sbsync/sbsync/pkg/provider"
+)
+
+// Stdio are a command's standard streams.
+type Stdio struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// app is what all commands share.
+type app struct {
+	Stdio
+	drivers *provider.Registry
+	config  *config
+	out     outputFlags
+}
+
+// Execute runs the command line args, without the program's name, and returns
+// the exit code. If ctx is cancelled by [Interrupted], it cleans up and returns
+// the code of that signal.
+func Execute(ctx context.Context, args []string, streams Stdio) int {
+	a := &app{Stdio: streams, drivers: drivers()}
+	root := a.rootCommand()
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	code := exitCodeOf(ctx, err)
+	if err != nil && err != errDifferences {
+		json := a.out.json || slices.Contains(args, "--json")
+		a.showError(inContext(ctx, cmd, err), code, json)
+	}
+	return code
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:                   "sbsync",
+		Short:                 "Move file trees between this machine and sandboxes",
+		Args:                  verbArgs,
+		RunE:                  func(cmd *cobra.Command, _ []string) error { return noVerb(cmd) },
+		SilenceErrors:         true,
+		SilenceUsage:          true,
+		DisableAutoGenTag:     true,
+		DisableFlagsInUseLine: true,
+	}
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.showHelp(cmd) })
+	root.CompletionOptions.DisableDefaultCmd = true
+	a.out.register(root.PersistentFlags())
+	root.AddCommand(
+		a.pushCommand(),
+		a.pullCommand(),
+		a.diffCommand(),
+		a.probeCommand(),
+		a.providersCommand(),
+		a.versionCommand(),
+		a.completionCommand(),
+	)
+	root.AddCommand(helpTopics()...)
+	root.SetHelpCommand(a.helpCommand())
+	return root
+}

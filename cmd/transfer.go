@@ -1,0 +1,145 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/transfer"
+)
+
+// errDifferences ends diff --exit-code when something differs. It is no
+// failure, and nothing is said of it.
+var errDifferences = errors.New("differences")
+
+// stdStream is the argument that stands for stdin or stdout.
+const stdStream = "-"
+
+// transferArgs checks the arguments of push and pull, which take the target
+// alone with --ops.
+func transferArgs(flags *transferFlags, names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if flags.opsFile != "" {
+			return checkArgs(cmd, args, []string{"TARGET"})
+		}
+		if cmd.Flags().Changed("ops") {
+			return usageError("name a file, or - for stdin", "--ops is empty")
+		}
+		return checkArgs(cmd, args, names)
+	}
+}
+
+// transfer is push and pull. host is the argument for this machine's side, or
+// empty with --ops.
+func (a *app) transfer(cmd *cobra.Command, flags *transferFlags, dir transfer.Direction, targetArg string, host []string) error {
+	if err := a.loadConfig(cmd); err != nil {
+		return err
+	}
+	t, err := a.parseTarget(targetArg)
+	if err != nil {
+		return err
+	}
+	root := t.Root
+	if flags.opsFile != "" {
+		root = t.Path // what the operations are confined to
+	}
+	opt, err := a.config.settle(cmd.Flags(), flags, t.named, root)
+	if err != nil {
+		return err
+	}
+	ops, err := a.operations(flags, dir, t, host)
+	if err != nil {
+		return err
+	}
+	start := runStart{verb: cmd.Name(), direction: dir, listPlan: opt.DryRun}
+	start.source, start.target = endpoints(flags, dir, t, host)
+	_, err = a.run(cmd.Context(), start, t, ops, opt)
+	return err
+}
+
+// operations are those of --ops, or one that has a single mapping.
+func (a *app) operations(flags *transferFlags, dir transfer.Direction, t *target, host []string) ([]transfer.Operation, error) {
+	if flags.opsFile != "" {
+		return a.readOps(flags.opsFile, dir)
+	}
+	m := transfer.Mapping{Source: host[0], Target: t.path()}
+	if dir == transfer.Pull {
+		m.Source, m.Target = m.Target, m.Source
+	}
+	if dir == transfer.Pull && m.Target == stdStream && a.out.json {
+		return nil, usageError("pull to a file, or leave --json out", "the file and --json would both go to stdout")
+	}
+	if dir == transfer.Push && m.Source != stdStream {
+		// The engine looks again; this is before anybody connects.
+		if _, err := os.Lstat(m.Source); errors.Is(err, fs.ErrNotExist) {
+			return nil, &provider.Error{Kind: provider.SourceMissing, Err: fs.ErrNotExist,
+				Hint: "names are taken literally; the shell expands patterns"}
+		}
+	}
+	return []transfer.Operation{{Files: []transfer.Mapping{m}}}, nil
+}
+
+// endpoints are source and target as messages show them.
+func endpoints(flags *transferFlags, dir transfer.Direction, t *target, host []string) (source, dest string) {
+	if flags.opsFile != "" {
+		return flags.opsFile, t.String()
+	}
+	if dir == transfer.Pull {
+		return t.String(), host[0]
+	}
+	return host[0], t.String()
+}
+
+// run opens the target, carries out the operations and shows what happens.
+func (a *app) run(ctx context.Context, start runStart, t *target, ops []transfer.Operation, opt transfer.Options) (*transfer.Report, error) {
+	p := a.newPrinter()
+	p.began(start)
+	p.Log(a.config.describe())
+	sandbox, err := a.open(ctx, t, p.Log)
+	if err != nil {
+		return nil, err
+	}
+	defer sandbox.Sandbox.Close()
+	opt.Observer = p
+	report, err := transfer.Run(ctx, start.direction, sandbox, ops, opt)
+	if report != nil {
+		p.ended(report, err != nil)
+	}
+	return report, err
+}
+
+// inContext puts the verb and what it was about before an error:
+// push "dir": cause.
+func inContext(ctx context.Context, cmd *cobra.Command, err error) error {
+	var interrupted Interrupted
+	if errors.As(context.Cause(ctx), &interrupted) {
+		err = interrupted
+	}
+	args := cmd.Flags().Args()
+	switch {
+	case !cmd.HasParent():
+		return err
+	case len(args) == 0 || kindOf(err) == provider.Usage:
+		return fmt.Errorf("%s: %w", cmd.Name(), err)
+	}
+	return fmt.Errorf("%s %q: %w", cmd.Name(), args[0], err)
+}
+
+// loadConfig reads the configuration and settles the output flags with it.
+func (a *app) loadConfig(cmd *cobra.Command) (err error) {
+	if a.config, err = loadConfig(a.out.configFile); err != nil {
+		return err
+	}
+	if err := a.config.apply(cmd.Root().PersistentFlags()); err != nil {
+		return err
+	}
+	if a.out.quiet && a.out.verbose {
+		return usageError("", "--quiet and --verbose exclude each other")
+	}
+	return nil
+}
