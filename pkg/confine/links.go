@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/sbsync/sbsync/pkg/provider"
 )
 
@@ -54,9 +56,8 @@ func (e *LinkError) Unwrap() error {
 // fine, and so are links that lead round in a circle, for nothing is ever
 // reached through them. A link at the root ("") always leads out.
 //
-// On hosts whose file systems fold case, names are compared folded. Unicode
-// normal forms are not folded: that takes tables, and a link which escapes by
-// such a trick still cannot lead a write of ours outside.
+// On macOS and Windows names that differ only in case or in Unicode normal form
+// count as one, as they may be on disk.
 func CheckLinks(links map[string]string, check []string) []*LinkError {
 	return checkLinks(runtime.GOOS, links, check)
 }
@@ -221,7 +222,7 @@ func (w *linkWalk) step(elem string) error {
 	return w.walk(n.target)
 }
 
-// fold maps all spellings of a name that are one file on this host to one.
+// fold maps all spellings of a name that may be one file on this host to one.
 func (w *linkWalk) fold(name string) string {
 	if !w.folds {
 		return name
@@ -232,5 +233,5 @@ func (w *linkWalk) fold(name string) string {
 			least = min(least, f)
 		}
 		return least
-	}, name)
+	}, norm.NFD.String(name))
 }

@@ -107,6 +107,7 @@ func TestCheckLinksPerHost(t *testing.T) {
 	}{
 		{map[string]string{"A": ".", "x": "a/.."}, "x", "windows darwin"},
 		{map[string]string{"É": ".", "x": "é/.."}, "x", "windows darwin"},
+		{map[string]string{"\u00e9": ".", "x": "e\u0301/.."}, "x", "windows darwin"},
 		{map[string]string{"x": `..\y`}, "x", "windows"},
 		{map[string]string{"x": `C:y`}, "x", "windows"},
 		{map[string]string{"x": `\y`}, "x", "windows"},
