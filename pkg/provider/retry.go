@@ -51,22 +51,35 @@ const maxRetryAfter = 5 * time.Minute
 // the error tells which; a file is got again under the rule for Stdout.
 // Operations of a [Syncer] are never repeated: what they did is not known.
 func Retry(sb Sandbox, policy RetryPolicy) Sandbox {
-	if policy.Attempts <= 0 {
-		policy.Attempts = 4
+	return &retry{passthrough: passTo(sb), policy: policy.withDefaults()}
+}
+
+func (p RetryPolicy) withDefaults() RetryPolicy {
+	if p.Attempts <= 0 {
+		p.Attempts = 4
 	}
-	if policy.Base <= 0 {
-		policy.Base = 250 * time.Millisecond
+	if p.Base <= 0 {
+		p.Base = 250 * time.Millisecond
 	}
-	if policy.Max <= 0 {
-		policy.Max = 15 * time.Second
+	if p.Max <= 0 {
+		p.Max = 15 * time.Second
 	}
-	if policy.Jitter == nil {
-		policy.Jitter = rand.Float64
+	if p.Jitter == nil {
+		p.Jitter = rand.Float64
 	}
-	if policy.Sleep == nil {
-		policy.Sleep = sleep
+	if p.Sleep == nil {
+		p.Sleep = sleep
 	}
-	return &retry{passthrough: passTo(sb), policy: policy}
+	return p
+}
+
+// Do calls try, and again after temporary errors, as the policy says. It
+// returns the last error. The label names the work in RetryEvents.
+func (p RetryPolicy) Do(ctx context.Context, label string, try func(ctx context.Context) error) error {
+	return p.withDefaults().repeat(ctx, label, func() (bool, error) {
+		err := try(ctx)
+		return err != nil && IsTemporary(err), err
+	})
 }
 
 type retry struct {
@@ -93,7 +106,7 @@ func (r *retry) command(ctx context.Context, verb string, cmd Command, run func(
 	if cmd.Label != "" {
 		verb = cmd.Label
 	}
-	err = r.repeat(ctx, verb, func() (bool, error) {
+	err = r.policy.repeat(ctx, verb, func() (bool, error) {
 		once, out := cmd, &attemptWriter{w: cmd.Stdout}
 		reader := in.start()
 		if cmd.Stdin != nil {
@@ -113,7 +126,7 @@ func (r *retry) command(ctx context.Context, verb string, cmd Command, run func(
 }
 
 func (r *retry) PutFiles(ctx context.Context, files []PutFile) error {
-	return r.repeat(ctx, "put files", func() (bool, error) {
+	return r.policy.repeat(ctx, "put files", func() (bool, error) {
 		err := r.passthrough.PutFiles(ctx, files)
 		if err == nil {
 			return false, nil
@@ -125,7 +138,7 @@ func (r *retry) PutFiles(ctx context.Context, files []PutFile) error {
 }
 
 func (r *retry) GetFile(ctx context.Context, path string, offset int64, w io.Writer) error {
-	return r.repeat(ctx, "get file", func() (bool, error) {
+	return r.policy.repeat(ctx, "get file", func() (bool, error) {
 		out := &attemptWriter{w: w}
 		err := r.passthrough.GetFile(ctx, path, offset, out)
 		return err != nil && IsTemporary(err) && out.undo(), err
@@ -134,7 +147,7 @@ func (r *retry) GetFile(ctx context.Context, path string, offset int64, w io.Wri
 
 // repeat calls try until it succeeds or says that another attempt makes no
 // sense.
-func (r *retry) repeat(ctx context.Context, label string, try func() (again bool, err error)) error {
+func (p RetryPolicy) repeat(ctx context.Context, label string, try func() (again bool, err error)) error {
 	failures, limited := 0, 0
 	for {
 		again, err := try()
@@ -148,32 +161,32 @@ func (r *retry) repeat(ctx context.Context, label string, try func() (again bool
 			failures++
 		}
 		attempt := failures + limited
-		if !again || failures >= r.policy.Attempts || limited >= 5*r.policy.Attempts || r.policy.Attempts == 1 || after > maxRetryAfter {
+		if !again || failures >= p.Attempts || limited >= 5*p.Attempts || p.Attempts == 1 || after > maxRetryAfter {
 			if attempt > 1 {
 				return fmt.Errorf("%w (attempt %d)", err, attempt)
 			}
 			return err
 		}
-		wait := r.wait(attempt, after)
-		if r.policy.OnRetry != nil {
-			r.policy.OnRetry(RetryEvent{Label: label, Attempt: attempt, Wait: wait, Err: err})
+		wait := p.wait(attempt, after)
+		if p.OnRetry != nil {
+			p.OnRetry(RetryEvent{Label: label, Attempt: attempt, Wait: wait, Err: err})
 		}
-		if r.policy.Sleep(ctx, wait) != nil {
+		if p.Sleep(ctx, wait) != nil {
 			return err
 		}
 	}
 }
 
 // wait returns how long to wait after the given attempt failed.
-func (r *retry) wait(attempt int, after time.Duration) time.Duration {
-	backoff := r.policy.Max
+func (p RetryPolicy) wait(attempt int, after time.Duration) time.Duration {
+	backoff := p.Max
 	if shift := attempt - 1; shift < 20 {
-		backoff = min(backoff, r.policy.Base<<shift)
+		backoff = min(backoff, p.Base<<shift)
 	}
-	jitter := r.policy.Jitter()
+	jitter := p.Jitter()
 	wait := backoff/2 + time.Duration(jitter*float64(backoff/2))
 	if after >= wait {
-		wait = after + time.Duration(jitter*float64(r.policy.Base))
+		wait = after + time.Duration(jitter*float64(p.Base))
 	}
 	return wait
 }
