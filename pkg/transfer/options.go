@@ -87,6 +87,8 @@ type Mapping struct {
 	Symlinks Symlinks
 	// Policy overrides the Options; empty takes them.
 	Policy Policy
+
+	into bool // Target is a directory to put a single file into
 }
 
 // Operation is an ordered set of mappings and the commands to run after their

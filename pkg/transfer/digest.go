@@ -1,0 +1,155 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/tree"
+)
+
+// digestBatch is how many files one command hashes at most, so that commands
+// stay short and their output below every provider's limit.
+const digestBatch = 2000
+
+// remoteDigests returns the digests of files in the sandbox, in the order of
+// names, as digestLine has them; "" for one that cannot be read. Names are
+// relative to dir.
+func (r *runner) remoteDigests(ctx context.Context, s *script.Session, h hasher, dir string, names []string) ([]string, error) {
+	limit, hard := s.MaxInput()
+	if !hard || limit > 1<<20 {
+		limit = 1 << 20
+	}
+	most := digestBatch
+	if max := s.MaxOutput(); max > 0 {
+		most = min(most, int(max/128))
+	}
+	var all []string
+	for len(names) > 0 {
+		n, size := 0, int64(0)
+		for n < len(names) && n < most && (n == 0 || size+int64(len(names[n]))+3 <= limit) {
+			size += int64(len(names[n])) + 3
+			n++
+		}
+		lines, err := r.digestSome(ctx, s, h, dir, names[:n])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, lines...)
+		names = names[n:]
+	}
+	return all, nil
+}
+
+func (r *runner) digestSome(ctx context.Context, s *script.Session, h hasher, dir string, names []string) ([]string, error) {
+	var list strings.Builder
+	odd := false
+	for _, n := range names {
+		list.WriteString("./" + n + "\x00")
+		odd = odd || strings.ContainsAny(n, "\n\r\\")
+	}
+	head := "HASH=" + script.Quote(h.command) + "\ntrim() { " + h.trim + "; }\ncd -P -- " + script.Quote(dir) + " || die 81 'the directory is gone'\n"
+	run := func(command string) ([]string, error) {
+		input := strings.NewReader(list.String())
+		reply, err := s.Run(ctx, script.Script{Label: "digests", Body: head + command, Idempotent: true, Input: input, InputSize: int64(input.Len())})
+		if err != nil {
+			return nil, classify(err)
+		}
+		return strings.Fields(strings.ReplaceAll(string(reply), " ", "_")), nil
+	}
+	if !odd {
+		lines, err := run("input \"$@\" | xargs -0 $HASH 2>/dev/null | trim\n")
+		if err != nil || len(lines) == len(names) {
+			return trimAll(lines), err
+		}
+	}
+	// One that can't be read, or whose name spoils the output, makes it
+	// unclear which line is whose: one at a time then.
+	lines, err := run("input \"$@\" | xargs -0 -n1 sh -c \"{ [ -r \\\"\\$1\\\" ] && $HASH <\\\"\\$1\\\"; } || echo -\" sh | trim\n")
+	if err == nil && len(lines) != len(names) {
+		err = integrityError(fmt.Sprintf("digests: %d lines for %d files", len(lines), len(names)))
+	}
+	return trimAll(lines), err
+}
+
+// trimAll undoes what made a cksum line one word, and turns "-" into "".
+func trimAll(lines []string) []string {
+	for i, l := range lines {
+		lines[i] = strings.ReplaceAll(l, "_", " ")
+		if l == "-" {
+			lines[i] = ""
+		}
+	}
+	return lines
+}
+
+// compareContents finds the files of a push whose contents are what the target
+// has.
+func (c *carrier) compareContents(in planInput) (map[string]bool, error) {
+	h, err := c.facts.hasher(0)
+	if err != nil {
+		return nil, err
+	}
+	c.phase("compare")
+	names := candidates(in)
+	remote := names
+	if in.src.Root.Type == tree.File && len(names) == 1 {
+		remote = []string{path.Base(c.mapping.Target)} // facts.dir is its directory
+	}
+	sums, err := c.remoteDigests(c.ctx, c.session, h, c.facts.dir, remote)
+	if err != nil {
+		return nil, err
+	}
+	same := map[string]bool{}
+	for i, n := range names {
+		if sums[i] == "" {
+			continue
+		}
+		local, err := c.localDigest(h, n)
+		same[n] = err == nil && local == sums[i]
+	}
+	return same, nil
+}
+
+// candidates are the files that both sides have in the same size.
+func candidates(in planInput) []string {
+	if in.src.Root.Type == tree.File {
+		if in.dst.Root.Type == tree.File && in.src.Root.Size == in.dst.Root.Size {
+			return []string{""}
+		}
+		return nil
+	}
+	size := make(map[string]int64, len(in.dst.Entries))
+	for _, e := range in.dst.Entries {
+		if e.Type == tree.File {
+			size[e.Path] = e.Size
+		}
+	}
+	var names []string
+	for _, e := range in.src.Entries {
+		if n, ok := size[e.Path]; ok && e.Type == tree.File && n == e.Size {
+			names = append(names, e.Path)
+		}
+	}
+	return names
+}
+
+func (c *carrier) localDigest(h hasher, name string) (string, error) {
+	f, _, err := c.src.Open(name, c.symlinks(c.mapping) == Follow)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return fileDigest(h, f)
+}
+
+func fileDigest(h hasher, f io.Reader) (string, error) {
+	sum := (&digestList{hasher: h}).start()
+	if _, err := io.CopyBuffer(sum, struct{ io.Reader }{f}, make([]byte, 256<<10)); err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(digestLine(sum)), nil
+}

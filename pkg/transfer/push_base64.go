@@ -1,0 +1,541 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/tarball"
+	"github.com/sbsync/sbsync/pkg/tree"
+)
+
+// On the base64 route a push goes in chunks. Each chunk is one command that is
+// complete in itself: it may run twice, out of order and beside others. Small
+// files travel together as an archive of their own, with the digests of what
+// is in it; a large file is cut into pieces that are written at their offsets.
+// A last command links, sets the modes and times of directories, and publishes.
+const (
+	// pieceAlign is the block size of dd, in which pieces are placed.
+	pieceAlign = 64 << 10
+	// maxPacked bounds a chunk that is held in memory, compressed.
+	maxPacked = 4 << 20
+	// maxRaw bounds what is packed into it. It bounds also how long a command
+	// takes, so that progress and idle deadlines make sense.
+	maxRaw = 32 << 20
+	// maxPiece bounds a piece of a large file, which is read from the file
+	// while it is sent.
+	maxPiece = 16 << 20
+	// defaultConcurrent is how many commands run at once, unless the sandbox
+	// says otherwise.
+	defaultConcurrent = 4
+)
+
+// chunkSizes are the limits for one sandbox.
+type chunkSizes struct {
+	packed int64 // of an archive, compressed
+	raw    int64 // of an archive
+	piece  int64 // of a large file
+}
+
+func (c *carrier) chunkSizes() chunkSizes {
+	z := chunkSizes{maxPacked, maxRaw, maxPiece}
+	if c.opt.ChunkBytes > 0 {
+		z.packed, z.raw, z.piece = min(z.packed, c.opt.ChunkBytes), c.opt.ChunkBytes, c.opt.ChunkBytes
+	} else if workers := int64(c.concurrency()); c.plan.bytes < workers*z.piece {
+		// Spread a small transfer over all workers.
+		z.piece = max(c.plan.bytes/workers, 1<<20)
+	}
+	limit, hard := c.session.MaxInput()
+	if limit > 0 {
+		z.packed = min(z.packed, limit)
+		z.piece = min(z.piece, limit)
+		if hard {
+			z.raw = min(z.raw, 8*limit)
+		}
+	}
+	z.piece = max(z.piece/pieceAlign, 1) * pieceAlign
+	if limit > 0 && z.piece > limit { // the alignment does not fit
+		z.piece = limit
+	}
+	return z
+}
+
+func (c *carrier) concurrency() int {
+	if n := c.session.Capabilities().MaxConcurrent; n > 0 {
+		return n
+	}
+	return defaultConcurrent
+}
+
+// pushBase64 carries a push as text over exec.
+func (c *carrier) pushBase64(ctx context.Context) error {
+	h, err := c.facts.hasher(c.plan.bytes)
+	if err != nil {
+		return err
+	}
+	p := &chunker{c: c, s: c.newSender(), sizes: c.chunkSizes(), gzip: c.facts.tools["gzip"], jobs: newJobs(ctx, c.concurrency())}
+	p.s.digests = &digestList{hasher: h}
+	p.prepare = prepareScript(c.place, h)
+	if _, err := c.session.Run(ctx, script.Script{Label: "stage", Body: p.prepare + removeScript(c.stale) + "stage\n"}); err != nil {
+		return err
+	}
+	err = p.sendAll()
+	if werr := p.jobs.wait(); werr != nil {
+		err = werr
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.refuseFailures(p.s); err != nil {
+		return err
+	}
+	c.phase("publish")
+	return p.finish(ctx)
+}
+
+// chunker cuts what is sent into chunks. Chunks are made by one goroutine and
+// carried by several.
+type chunker struct {
+	c       *carrier
+	s       *sender
+	sizes   chunkSizes
+	gzip    bool
+	prepare string
+	jobs    *jobs
+
+	id     int
+	pack   *packer         // the archive that is being filled
+	finals strings.Builder // modes and times of files that went in pieces
+}
+
+// sendAll makes all chunks.
+func (p *chunker) sendAll() error {
+	entries := p.c.plan.send
+	if p.c.plan.newRoot && p.c.plan.root.Type != tree.Dir {
+		entries = []tree.Entry{p.c.plan.root}
+	}
+	for _, e := range entries {
+		if err := p.jobs.err(); err != nil {
+			return err
+		}
+		if _, hard := p.c.plan.hard[e.Path]; hard && e.Type == tree.File {
+			continue // made at the end, when its first is certain to be there
+		}
+		var err error
+		if e.Type == tree.File && e.Size > min(p.sizes.piece, p.sizes.packed/2) {
+			err = p.pieces(e)
+		} else if e.Type != tree.Dir {
+			err = p.add(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return p.flush()
+}
+
+// add puts a small entry into the current archive, and sends that when it is
+// full.
+func (p *chunker) add(e tree.Entry) error {
+	if p.pack != nil && p.full(e.Size) {
+		if err := p.flush(); err != nil {
+			return err
+		}
+	}
+	if p.pack == nil {
+		p.id++
+		p.pack = p.newPacker()
+	}
+	if err := p.pack.parents(tree.Parent(e.Path)); err != nil {
+		return err
+	}
+	if err := p.c.writeEntry(p.pack.w, p.s, e); err != nil {
+		return err
+	}
+	p.pack.add(e.Size + entryOverhead)
+	return nil
+}
+
+// entryOverhead is more than an entry's header and digest take, compressed or
+// not, unless its name is very long.
+const entryOverhead = 1 << 10
+
+// full says whether the archive has no room for a file of so many bytes. What
+// compression makes of the last entries is only known once they are flushed.
+func (p *chunker) full(size int64) bool {
+	k := p.pack
+	if k.raw+size > p.sizes.raw {
+		return true
+	}
+	if k.size()+size+entryOverhead <= p.sizes.packed {
+		return false
+	}
+	if k.pending > p.sizes.packed/8 {
+		k.sync()
+	}
+	return k.size()+size+entryOverhead > p.sizes.packed
+}
+
+// packer is an archive in memory.
+type packer struct {
+	buf  *bytes.Buffer
+	zip  *gzipper
+	w    *tarball.Writer
+	dirs map[string]bool
+	raw  int64 // content and headers
+	// pending is the part of raw that may not have reached buf yet.
+	pending int64
+}
+
+func (p *chunker) newPacker() *packer {
+	k := &packer{buf: getBuffer(), dirs: map[string]bool{}}
+	k.zip = newGzipper(k.buf, p.gzip)
+	k.w = tarball.NewWriter(k.zip)
+	return k
+}
+
+// size is how many bytes the archive has at most.
+func (k *packer) size() int64 { return int64(k.buf.Len()) + k.pending }
+
+func (k *packer) add(n int64) {
+	k.raw += n
+	k.pending += n
+}
+
+// sync compresses what is pending. Errors come back when the archive is closed.
+func (k *packer) sync() {
+	k.w.Flush()
+	k.zip.Flush()
+	k.pending = 0
+}
+
+// parents writes the directories above an entry: every archive can be unpacked
+// on its own.
+func (k *packer) parents(dir string) error {
+	if k.dirs[dir] {
+		return nil
+	}
+	k.dirs[dir] = true
+	if dir != "" {
+		if err := k.parents(tree.Parent(dir)); err != nil {
+			return err
+		}
+	}
+	k.add(entryOverhead)
+	return k.w.WriteHeader(tarball.Header{Name: member(dir), Type: tarball.Directory, Mode: 0o700})
+}
+
+func (k *packer) close() ([]byte, error) {
+	if err := k.w.Close(); err != nil {
+		return nil, err
+	}
+	if err := k.zip.Close(); err != nil {
+		return nil, err
+	}
+	return k.buf.Bytes(), nil
+}
+
+// flush sends the current archive.
+func (p *chunker) flush() error {
+	k := p.pack
+	if k == nil {
+		return nil
+	}
+	p.pack = nil
+	id := strconv.Itoa(p.id)
+	if err := p.s.digests.write(k.w, id); err != nil {
+		return err
+	}
+	data, err := k.close()
+	if err != nil {
+		return err
+	}
+	body := p.prepare + "cd -- \"$S\" || die 81 'the staging directory is gone'\ntouch \"$S\"\n" +
+		"input \"$@\"" + p.unzip() + " | tar -xpof - || die 83 'the archive did not arrive whole'\n" + verifyScript(id)
+	return p.jobs.run(func(ctx context.Context) error {
+		defer putBuffer(k.buf)
+		return p.c.again(ctx, "chunk "+id, func(ctx context.Context) error {
+			_, err := p.c.session.Run(ctx, script.Script{Label: "chunk " + id, Body: body, Input: bytes.NewReader(data)})
+			return err
+		})
+	})
+}
+
+func (p *chunker) unzip() string {
+	if p.gzip {
+		return " | gzip -dc"
+	}
+	return ""
+}
+
+// pieces sends a large file.
+func (p *chunker) pieces(e tree.Entry) error {
+	f, info := p.s.open(e)
+	if f == nil {
+		return nil
+	}
+	size := info.Size()
+	p.s.written++
+	name := member(e.Path)
+	var left atomic.Int64
+	count := (size + p.sizes.piece - 1) / p.sizes.piece
+	left.Store(max(count, 1))
+	pf := &piecedFile{f: f, size: size, name: name}
+	done := func() {
+		if left.Add(-1) == 0 {
+			pf.after, _ = f.Stat()
+			f.Close()
+		}
+	}
+	if count == 0 {
+		defer f.Close()
+		return p.add(e)
+	}
+	compress := p.gzip && compressible(f, size)
+	for i := range count {
+		offset := i * p.sizes.piece
+		n := min(p.sizes.piece, size-offset)
+		err := p.jobs.run(func(ctx context.Context) error {
+			defer done()
+			return p.piece(ctx, pf, offset, n, compress)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	p.jobs.then(func() { p.s.settle(e.Path, info, pf.after, false, pf.short.Load(), nil) })
+	w := publisher{touchNs: p.c.facts.tar == "gnu"}
+	fmt.Fprintf(&p.finals, "%s %s && chmod %04o -- %s || die 86 'metadata cannot be set'\n", w.touch(timeOf(info)), script.Quote(name), e.Mode, script.Quote(name))
+	return nil
+}
+
+// piecedFile is a large file on its way.
+type piecedFile struct {
+	f     *os.File
+	size  int64
+	name  string
+	after fs.FileInfo // once all pieces are sent
+	short atomic.Bool
+}
+
+// piece sends one piece and has it read back.
+func (p *chunker) piece(ctx context.Context, f *piecedFile, offset, n int64, compress bool) error {
+	label := fmt.Sprintf("piece of %s at %d", path.Base(f.name), offset)
+	return p.c.again(ctx, label, func(ctx context.Context) error {
+		sum := p.s.digests.start()
+		section := io.NewSectionReader(f.f, offset, n)
+		var input io.Reader
+		unzip := ""
+		if compress {
+			buf := getBuffer()
+			defer putBuffer(buf)
+			short, err := pack(buf, section, n, sum)
+			if err != nil {
+				return err
+			}
+			if short {
+				f.short.Store(true)
+			}
+			input, unzip = bytes.NewReader(buf.Bytes()), " | gzip -dc"
+		} else {
+			input = &hashedSection{SectionReader: section, want: n, sum: sum, short: &f.short}
+		}
+		name := script.Quote(f.name)
+		seek := offset / pieceAlign
+		block := int64(pieceAlign)
+		if offset%pieceAlign != 0 { // pieces smaller than the alignment
+			seek, block = offset/p.sizes.piece, p.sizes.piece
+		}
+		place := fmt.Sprintf("bs=%d seek=%d", block, seek)
+		back := fmt.Sprintf("bs=%d skip=%d count=%d", block, seek, (n+block-1)/block)
+		body := p.prepare + "cd -- \"$S\" || die 81 'the staging directory is gone'\ntouch \"$S\"\n" +
+			"mkdir -p -- " + script.Quote(path.Dir(f.name)) + "\n" +
+			"e=$( { input \"$@\"" + unzip + " | dd of=" + name + " conv=notrunc " + place + "; } 2>&1 ) || die 83 \"$e\"\n" +
+			"dd if=" + name + " " + back + " 2>/dev/null | $HASH | trim\n"
+		reply, err := p.c.session.Run(ctx, script.Script{Label: label, Body: body, Input: input})
+		if err != nil {
+			return err
+		}
+		if want := digestLine(sum); strings.TrimSpace(string(reply)) != strings.TrimSpace(want) {
+			return integrityError(label + ": the digest differs from what was sent")
+		}
+		p.c.progress(0, n)
+		return nil
+	})
+}
+
+// hashedSection reads a section of a file, hashing it, and makes up for what
+// the file has lost meanwhile with zeros.
+type hashedSection struct {
+	*io.SectionReader
+	want, got int64
+	sum       interface {
+		io.Writer
+		Reset()
+	}
+	short *atomic.Bool
+}
+
+func (h *hashedSection) Read(p []byte) (int, error) {
+	if h.got == h.want {
+		return 0, io.EOF
+	}
+	p = p[:min(int64(len(p)), h.want-h.got)]
+	n, err := h.SectionReader.Read(p)
+	if n == 0 && err != nil {
+		h.short.Store(true)
+		clear(p)
+		n = len(p)
+	}
+	h.sum.Write(p[:n])
+	h.got += int64(n)
+	return n, nil
+}
+
+func (h *hashedSection) Seek(offset int64, whence int) (int64, error) {
+	h.got = 0
+	h.sum.Reset()
+	return h.SectionReader.Seek(offset, whence)
+}
+
+// finish sends the last command.
+func (p *chunker) finish(ctx context.Context) error {
+	nonce := script.Word()
+	k := p.newPacker()
+	if err := p.writeFinish(k, nonce); err != nil {
+		return err
+	}
+	data, err := k.close()
+	if err != nil {
+		return err
+	}
+	defer putBuffer(k.buf)
+	body := p.prepare + "NONCE=" + nonce + "\ntrap 'cd /; unstage' EXIT\ncd -- \"$S\" || die 81 'the staging directory is gone'\n" +
+		"SOURCE | tar -xpof - || die 83 'the archive did not arrive whole'\n" +
+		"l=; [ ! -f seal ] || read -r l <seal\n[ \"$l\" = \"# sbsync $NONCE\" ] || die 83 'the archive did not arrive whole'\n. ./seal\n"
+	source := "input \"$@\"" + p.unzip()
+	var input io.Reader = bytes.NewReader(data)
+	if limit, hard := p.c.session.MaxInput(); hard && int64(len(data)) > limit {
+		if err := p.upload(ctx, data, limit); err != nil {
+			return err
+		}
+		source, input = "cat tail"+p.unzip(), nil
+	}
+	reply, err := p.c.session.Run(ctx, script.Script{Label: "publish", Body: strings.Replace(body, "SOURCE", source, 1), Input: input})
+	if err != nil {
+		return err
+	}
+	p.c.published(reply)
+	return nil
+}
+
+// writeFinish writes the archive of the last command: hard links, directories
+// with their modes and times, and the seal.
+func (p *chunker) writeFinish(k *packer, nonce string) error {
+	c := p.c
+	if err := c.writeParents(k.w); err != nil {
+		return err
+	}
+	for _, e := range c.plan.send {
+		if e.Type == tree.Dir {
+			if err := c.writeEntry(k.w, p.s, e); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range c.plan.send {
+		if _, hard := c.plan.hard[e.Path]; hard {
+			if err := c.writeEntry(k.w, p.s, e); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.writeDirectories(k.w); err != nil {
+		return err
+	}
+	seal := "# sbsync " + nonce + "\n" + p.finals.String() + c.countScript(p.s.written) + publishScript(c.place, c.facts, c.plan, p.s.failed)
+	return k.w.WriteBytes(tarball.Header{Name: sealName, Type: tarball.RegularFile, Mode: 0o600}, []byte(seal))
+}
+
+// upload puts data that is too long for one command into the staging
+// directory, as the file "tail".
+func (p *chunker) upload(ctx context.Context, data []byte, limit int64) error {
+	step := max(limit/pieceAlign, 1) * pieceAlign
+	if step > limit {
+		return errors.New("the sandbox takes too little input in one command")
+	}
+	for offset := int64(0); offset < int64(len(data)); offset += step {
+		part := data[offset:min(offset+step, int64(len(data)))]
+		body := fmt.Sprintf("%scd -- \"$S\" || die 81 'the staging directory is gone'\ninput \"$@\" | dd of=tail conv=notrunc bs=%d seek=%d 2>/dev/null || die 83 'a part did not arrive'\n[ $(($(wc -c <tail))) -ge %d ] || die 83 'a part did not arrive whole'\n",
+			p.prepare, pieceAlign, offset/pieceAlign, offset+int64(len(part)))
+		err := p.c.again(ctx, "upload", func(ctx context.Context) error {
+			_, err := p.c.session.Run(ctx, script.Script{Label: "upload", Body: body, Input: bytes.NewReader(part)})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// jobs runs work in a few goroutines. The first error stops it.
+type jobs struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	slots  chan struct{}
+	wg     sync.WaitGroup
+	after  []func()
+}
+
+func newJobs(ctx context.Context, n int) *jobs {
+	j := &jobs{slots: make(chan struct{}, n)}
+	j.ctx, j.cancel = context.WithCancelCause(ctx)
+	return j
+}
+
+// run waits for a free worker and starts the work.
+func (j *jobs) run(work func(ctx context.Context) error) error {
+	select {
+	case j.slots <- struct{}{}:
+	case <-j.ctx.Done():
+		return context.Cause(j.ctx)
+	}
+	j.wg.Add(1)
+	go func() {
+		defer j.wg.Done()
+		defer func() { <-j.slots }()
+		if err := work(j.ctx); err != nil {
+			j.cancel(err)
+		}
+	}()
+	return nil
+}
+
+// then notes what to do when all work is done, on the caller's goroutine.
+func (j *jobs) then(f func()) { j.after = append(j.after, f) }
+
+func (j *jobs) err() error { return context.Cause(j.ctx) }
+
+// wait waits for all work and returns the first error.
+func (j *jobs) wait() error {
+	j.wg.Wait()
+	err := context.Cause(j.ctx)
+	j.cancel(context.Canceled)
+	if err == nil {
+		for _, f := range j.after {
+			f()
+		}
+	}
+	return err
+}

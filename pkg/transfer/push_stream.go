@@ -1,0 +1,183 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/tarball"
+	"github.com/sbsync/sbsync/pkg/tree"
+)
+
+// streamScript receives an archive on standard input. Its last member is a
+// script that publishes; if it is missing, the archive was cut, which tar
+// itself does not notice between two members.
+//
+// tar runs in the background, so that a signal is acted on at once and not
+// when tar ends.
+const streamScript = `
+child=
+trap 'trap "" TERM INT HUP; [ -z "$child" ] || kill "$child" 2>/dev/null; cd /; unstage' EXIT
+trap 'exit 143' TERM INT HUP
+stage
+printf '%s\n' "$$" >"$S/pid"
+cd -- "$S" || die 81 'the staging directory cannot be entered'
+exec 4<&0 # the shell gives background commands /dev/null
+tar -xpof - <&4 4<&- & child=$!; exec 4<&-
+wait "$child"; r=$?; child=
+[ "$r" = 0 ] || die 83 "tar ended with exit code $r"
+l=; [ ! -f seal ] || read -r l <seal
+[ "$l" = "# sbsync $NONCE" ] || die 83 'the archive did not arrive whole'
+. ./seal
+`
+
+// pushStream carries a push as one archive over a live stream.
+func (c *carrier) pushStream(ctx context.Context) error {
+	h, err := c.facts.hasher(c.plan.bytes)
+	if err != nil && c.opt.Verify {
+		return err
+	}
+	nonce := script.Word()
+	body := prepareScript(c.place, h) + "NONCE=" + nonce + "\n" + removeScript(c.stale) + streamScript
+	s := c.newSender()
+	if c.opt.Verify {
+		s.digests = &digestList{hasher: h}
+	}
+	feed := newFeed(func(w io.Writer) error { return c.writeArchive(w, s, nonce) })
+	defer feed.stop()
+	reply, err := c.session.Run(ctx, script.Script{Label: "push", Body: body, Input: feed})
+	if werr := feed.failure(); werr != nil && (err == nil || errors.Is(err, werr)) {
+		return werr
+	}
+	if err != nil {
+		return err
+	}
+	c.published(reply)
+	return nil
+}
+
+// writeArchive writes everything that is sent, and the seal.
+func (c *carrier) writeArchive(dst io.Writer, s *sender, nonce string) error {
+	w := tarball.NewWriter(dst)
+	if err := c.writeParents(w); err != nil {
+		return err
+	}
+	for _, e := range c.plan.send {
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		if err := c.writeEntry(w, s, e); err != nil {
+			return err
+		}
+	}
+	if c.plan.newRoot && c.plan.root.Type != tree.Dir {
+		if err := c.writeEntry(w, s, c.plan.root); err != nil {
+			return err
+		}
+	}
+	if err := c.refuseFailures(s); err != nil {
+		return err
+	}
+	if err := c.writeDirectories(w); err != nil {
+		return err
+	}
+	var seal strings.Builder
+	seal.WriteString("# sbsync " + nonce + "\n")
+	if s.digests != nil {
+		if err := s.digests.write(w, ""); err != nil {
+			return err
+		}
+		seal.WriteString(verifyScript(""))
+	}
+	seal.WriteString(c.countScript(s.written))
+	seal.WriteString(publishScript(c.place, c.facts, c.plan, s.failed))
+	if err := w.WriteBytes(tarball.Header{Name: sealName, Type: tarball.RegularFile, Mode: 0o600}, []byte(seal.String())); err != nil {
+		return err
+	}
+	c.phase("publish")
+	return w.Close()
+}
+
+// writeParents writes the directories that exist in the target already but are
+// needed in the staged tree.
+func (c *carrier) writeParents(w *tarball.Writer) error {
+	if c.plan.root.Type == tree.Dir {
+		if err := w.WriteHeader(tarball.Header{Name: stagedTree, Type: tarball.Directory, Mode: 0o700}); err != nil {
+			return err
+		}
+	}
+	for _, d := range c.plan.stagedParents() {
+		if err := w.WriteHeader(tarball.Header{Name: member(d), Type: tarball.Directory, Mode: 0o700}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeEntry writes one entry. Directories are writable until all is in them.
+func (c *carrier) writeEntry(w *tarball.Writer, s *sender, e tree.Entry) error {
+	h := header(e)
+	switch {
+	case e.Type == tree.Dir:
+		h.Mode = 0o700
+		return w.WriteHeader(h)
+	case e.Type == tree.Symlink:
+		s.written++
+		return w.WriteHeader(h)
+	}
+	if first, ok := c.plan.hard[e.Path]; ok {
+		if s.failed[first] {
+			s.fail(e.Path, errFirstLink)
+			return nil
+		}
+		h.Type, h.Link, h.Size = tarball.HardLink, member(first), 0
+		s.written++
+		s.progress(1, 0)
+		return w.WriteHeader(h)
+	}
+	return s.file(w, e)
+}
+
+var errFirstLink = errors.New("the file that it is a hard link to could not be read")
+
+// writeDirectories writes new directories once more, with their modes and
+// times, the deepest first. GNU tar would delay both by itself; BusyBox 1.35
+// sets modes at once and keeps no times.
+func (c *carrier) writeDirectories(w *tarball.Writer) error {
+	for i := len(c.plan.send) - 1; i >= 0; i-- {
+		e := c.plan.send[i]
+		if e.Type != tree.Dir {
+			continue
+		}
+		if err := w.WriteHeader(c.finalDirectory(e)); err != nil {
+			return err
+		}
+	}
+	if c.plan.newRoot && c.plan.root.Type == tree.Dir {
+		return w.WriteHeader(c.finalDirectory(c.plan.root))
+	}
+	return nil
+}
+
+// finalDirectory describes a directory as it is published. Those that are
+// moved themselves stay writable for their owner until they are there.
+func (c *carrier) finalDirectory(e tree.Entry) tarball.Header {
+	h := header(e)
+	if e.Path == "" || c.moved[e.Path] {
+		h.Mode |= 0o200
+	}
+	return h
+}
+
+// countScript checks the number of staged entries that are not directories.
+func (c *carrier) countScript(written int) string {
+	if !c.facts.tools["find"] || c.plan.root.Type != tree.Dir {
+		return ""
+	}
+	return strings.ReplaceAll(`n=$(find `+stagedTree+` ! -type d -print0 | tr -cd '\000' | wc -c)
+[ "$((n))" = @ ] || die 84 "$n of @ entries are there"
+`, "@", strconv.Itoa(written))
+}

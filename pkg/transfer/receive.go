@@ -1,0 +1,263 @@
+package transfer
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/sbsync/sbsync/pkg/confine"
+	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/tree"
+)
+
+// Names inside the staging directory.
+const (
+	stagedTree = "t"    // what will be published
+	sealName   = "seal" // the script that verifies and publishes; its arrival proves that the archive is whole
+)
+
+// receiveFunctions are the shell functions of everything that receives. $S is
+// the staging directory, $T the target.
+const receiveFunctions = `
+unstage() { rm -rf -- "$S" 2>/dev/null || { chmod -R u+rwx -- "$S" 2>/dev/null; rm -rf -- "$S"; }; }
+stage() {
+	[ -d "${S%/*}/" ] || die 81 "${S%/*}: no such directory"
+	mkdir -- "$S" || die 85 "no staging directory can be made in ${S%/*}"
+	printf '%s\n' "$OWNER" >"$S/owner"
+	printf %s "${T##*/}" >"$S/for"
+}
+hashes() { [ ! -s "$1" ] || xargs -0 $HASH <"$1" | trim; }
+hashes_singly() { [ ! -s "$1" ] || xargs -0 -n1 sh -c "$HASH <\"\$1\"" sh <"$1" | trim; }
+`
+
+// prepareScript sets the variables of a receiving script.
+func prepareScript(pl place, h hasher) string {
+	var b strings.Builder
+	set := func(name, value string) { b.WriteString(name + "=" + script.Quote(value) + "\n") }
+	set("S", pl.stage())
+	set("T", pl.target)
+	set("OWNER", confine.Owner())
+	set("HASH", h.command)
+	b.WriteString("trim() { " + h.trim + "; }\n")
+	return b.String() + receiveFunctions
+}
+
+// removeScript removes leftovers of dead runs.
+func removeScript(paths []string) string {
+	var b strings.Builder
+	for _, p := range paths {
+		fmt.Fprintf(&b, "S=%s; unstage\n", script.Quote(p))
+	}
+	return b.String()
+}
+
+// publisher writes the shell text that publishes a staged tree.
+type publisher struct {
+	strings.Builder
+	pl      place
+	touchNs bool // touch -d takes fractions of a second
+}
+
+// publishScript returns the commands that put a staged tree into its place.
+// They run in the staging directory. failed are staged entries that must not
+// be published.
+func publishScript(pl place, f *facts, p *plan, failed map[string]bool) string {
+	w := &publisher{pl: pl, touchNs: f.tar == "gnu"}
+	w.WriteString(`broken() { die 86 "publishing failed: $1"; }` + "\n")
+	for _, e := range p.send {
+		if failed[e.Path] {
+			w.WriteString("rm -f -- " + script.Quote(path.Join(stagedTree, e.Path)) + "\n")
+		}
+	}
+	if f.tar != "gnu" {
+		w.directoryTimes(p)
+	}
+	if p.newRoot {
+		w.root(p)
+	} else {
+		w.merge(p, failed)
+	}
+	return w.String()
+}
+
+// directoryTimes sets the times of new directories, which only GNU tar does
+// right: BusyBox sets them before it fills the directory.
+func (w *publisher) directoryTimes(p *plan) {
+	touch := batch{w: w, dir: stagedTree}
+	for i := len(p.send) - 1; i >= 0; i-- {
+		if e := p.send[i]; e.Type == tree.Dir {
+			touch.add(w.touch(e.Time), e.Path)
+		}
+	}
+	touch.flush()
+	if p.newRoot && p.root.Type == tree.Dir {
+		w.WriteString(w.touch(p.root.Time) + " " + stagedTree + " || exit 86\n")
+	}
+}
+
+// root publishes the staged tree as a whole.
+func (w *publisher) root(p *plan) {
+	final, unique := script.Quote(w.pl.target), w.pl.word
+	late := ""
+	if p.root.Type == tree.Dir && p.root.Mode&0o200 == 0 {
+		late = fmt.Sprintf("chmod %04o -- %s\n", p.root.Mode, final)
+	}
+	// A directory that appears at the target meanwhile would take the staged
+	// tree into itself; under its unique name that is noticed and undone.
+	w.WriteString("mv -f -- " + stagedTree + " " + unique + " || broken staging\n")
+	w.WriteString("misplaced() { [ -d " + final + " ] && { [ -e " + final + "/" + unique + " ] || [ -L " + final + "/" + unique + " ]; }; }\n")
+	switch {
+	case !w.pl.replace:
+		if parent := path.Dir(w.pl.target); parent != w.pl.base {
+			w.parents(parent)
+		}
+		w.WriteString("if [ -e " + final + " ] || [ -L " + final + " ]; then die 82 'the target came into being meanwhile'; fi\n")
+		w.WriteString("mv -f -- " + unique + " " + final + " || { unparent; broken 'the target cannot be made'; }\n")
+		w.WriteString("if misplaced; then rm -rf -- " + final + "/" + unique + "; die 82 'the target came into being meanwhile'; fi\n")
+	case p.root.Type != tree.Dir:
+		w.WriteString("if [ -d " + final + " ]; then die 82 'the target became a directory meanwhile'; fi\n")
+		w.WriteString("mv -f -- " + unique + " " + final + " || broken 'the target cannot be replaced'\n")
+		w.WriteString("if misplaced; then rm -rf -- " + final + "/" + unique + "; die 82 'the target became a directory meanwhile'; fi\n")
+	default:
+		w.swap(final, unique)
+	}
+	w.WriteString(late)
+}
+
+// parents makes the missing directories above the target, and the function
+// that removes them again.
+func (w *publisher) parents(parent string) {
+	var made []string
+	for d := parent; d != w.pl.base; d = path.Dir(d) {
+		made = append(made, script.Quote(d))
+	}
+	w.WriteString("unparent() { rmdir -- " + strings.Join(made, " ") + " 2>/dev/null; }\n")
+	w.WriteString("(umask 022; mkdir -p -- " + script.Quote(parent) + ") || { unparent; broken 'the directories above the target cannot be made'; }\n")
+}
+
+// swap puts the staged tree in place of the old one. Where the old one cannot
+// be moved (a mount point, a parent that may not be written) its children are
+// replaced, and the reply says so.
+func (w *publisher) swap(final, unique string) {
+	fmt.Fprintf(w, `if mv -f -- %[1]s old 2>/dev/null; then
+	mv -f -- %[2]s %[1]s || { mv -f -- old %[1]s; broken 'the target cannot be replaced'; }
+elif [ -d %[1]s ] && [ ! -d old ]; then
+	printf 'atomic no\n'
+	A=%[1]s/.sbsync-%[3]s; mkdir -- "$A" || broken 'the target cannot be replaced'
+	set +f
+	for x in %[1]s/* %[1]s/.[!.]* %[1]s/..?*; do
+		case ${x##*/} in .sbsync-%[3]s) continue ;; esac
+		if [ -e "$x" ] || [ -L "$x" ]; then mv -f -- "$x" "$A/" || failed=1; fi
+	done
+	if [ -z "$failed" ]; then
+		for x in %[2]s/* %[2]s/.[!.]* %[2]s/..?*; do
+			if [ -e "$x" ] || [ -L "$x" ]; then mv -f -- "$x" %[1]s/ || failed=1; fi
+		done
+	fi
+	if [ -n "$failed" ]; then
+		for x in "$A"/* "$A"/.[!.]* "$A"/..?*; do
+			if [ -e "$x" ] || [ -L "$x" ]; then rm -rf -- %[1]s/"${x##*/}"; mv -f -- "$x" %[1]s/; fi
+		done
+		rmdir -- "$A"
+		broken 'the target cannot be replaced'
+	fi
+	set -f
+	rm -rf -- "$A"
+else
+	broken 'the target cannot be replaced'
+fi
+`, final, unique, script.Word())
+}
+
+// merge publishes entry by entry, in batches for each directory.
+func (w *publisher) merge(p *plan, failed map[string]bool) {
+	b := batch{w: w}
+	for i, s := range p.steps {
+		if failed[s.path] && s.kind != stepRemove && s.kind != stepRemoveDir {
+			continue
+		}
+		switch s.kind {
+		case stepMove:
+			dir := tree.Parent(s.path)
+			b.dir = path.Join(stagedTree, dir)
+			b.add("mv -f --", tree.Base(s.path), w.pl.in(dir)+"/")
+			continue
+		case stepConvert:
+			b.flush()
+			from, to := script.Quote(path.Join(stagedTree, s.path)), script.Quote(w.pl.in(s.path))
+			fmt.Fprintf(w, "mv -f -- %s old%d && { mv -f -- %s %s || { mv -f -- old%d %s; false; }; } || broken %s\n",
+				to, i, from, to, i, to, to)
+			continue
+		case stepChmod:
+			b.dir = w.pl.target
+			b.add(fmt.Sprintf("chmod %04o --", s.mode), s.path)
+		case stepTouch:
+			b.dir = w.pl.target
+			b.add(w.touch(s.time), s.path)
+		case stepRemove:
+			b.dir = w.pl.target
+			b.add("rm -f --", s.path)
+		case stepRemoveDir:
+			b.dir = w.pl.target
+			b.add("rmdir --", s.path)
+		}
+	}
+	b.flush()
+}
+
+// touch is the command that gives its arguments a time.
+func (w *publisher) touch(t tree.Time) string {
+	if w.touchNs {
+		return fmt.Sprintf("touch -c -m -d @%d.%09d --", t.Sec, t.Nsec)
+	}
+	return "touch -c -m -d @" + strconv.FormatInt(t.Sec, 10) + " --"
+}
+
+// batch collects names that one command can take together: same command, same
+// directory, and less than maxBatch bytes of names.
+type batch struct {
+	w       *publisher
+	dir     string // where names are, set by the caller before add
+	at      string // dir of what is collected
+	command string
+	last    string // final argument
+	names   []string
+	size    int
+}
+
+// maxBatch keeps a command's arguments well below the smallest ARG_MAX that
+// POSIX systems of today have (128 KiB).
+const maxBatch = 64 << 10
+
+func (b *batch) add(command, name string, last ...string) {
+	end := ""
+	if len(last) > 0 {
+		end = last[0]
+	}
+	if len(b.names) > 0 && (command != b.command || b.dir != b.at || end != b.last || b.size+len(name) > maxBatch) {
+		b.flush()
+	}
+	b.command, b.at, b.last = command, b.dir, end
+	b.names = append(b.names, name)
+	b.size += len(name) + 8
+}
+
+func (b *batch) flush() {
+	if len(b.names) == 0 {
+		return
+	}
+	out := []byte("(cd -P -- " + script.Quote(b.at) + " >/dev/null && " + b.command)
+	for _, name := range b.names {
+		out = append(out, ' ')
+		out = script.AppendQuoted(out, "./"+name)
+	}
+	if b.last != "" {
+		out = append(out, ' ')
+		out = script.AppendQuoted(out, b.last)
+	}
+	out = append(out, ") || broken "...)
+	out = script.AppendQuoted(out, strings.TrimSuffix(b.command, " --")+" "+describe(b.names))
+	b.w.Write(append(out, '\n'))
+	b.names, b.size = b.names[:0], 0
+}
