@@ -19,6 +19,10 @@ const (
 
 // receiveFunctions are the shell functions of everything that receives. $S is
 // the staging directory, $T the target.
+//
+// xargs reads from a pipe: BusyBox 1.35 forks applets without exec, and when
+// one exits, its copy of the buffered standard input moves the offset of a file
+// back, so that names get lost and torn.
 const receiveFunctions = `
 unstage() { rm -rf -- "$S" 2>/dev/null || { chmod -R u+rwx -- "$S" 2>/dev/null; rm -rf -- "$S"; }; }
 stage() {
@@ -27,8 +31,8 @@ stage() {
 	printf '%s\n' "$OWNER" >"$S/owner"
 	printf %s "${T##*/}" >"$S/for"
 }
-hashes() { [ ! -s "$1" ] || xargs -0 $HASH <"$1" | trim; }
-hashes_singly() { [ ! -s "$1" ] || xargs -0 -n1 sh -c "$HASH <\"\$1\"" sh <"$1" | trim; }
+hashes() { [ ! -s "$1" ] || cat "$1" | xargs -0 $HASH | trim; }
+hashes_singly() { [ ! -s "$1" ] || cat "$1" | xargs -0 -n1 sh -c "$HASH <\"\$1\"" sh | trim; }
 `
 
 // prepareScript sets the variables of a receiving script.
