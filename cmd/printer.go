@@ -32,6 +32,22 @@ type runStart struct {
 	listPlan       bool   // the plan is what was asked for: print all of it
 }
 
+// progress is what has moved of what is to move.
+type progress struct {
+	Files      int   `json:"files"`
+	TotalFiles int   `json:"totalFiles"`
+	Bytes      int64 `json:"bytes"`
+	TotalBytes int64 `json:"totalBytes"`
+}
+
+// planned adds a plan to the totals. Mappings come one after another, and one
+// that starts again after a temporary error has a new plan: either way, what
+// is to come is the plan and nothing else.
+func (p *progress) planned(files int, bytes int64) {
+	p.TotalFiles = p.Files + files
+	p.TotalBytes = p.Bytes + bytes
+}
+
 func (a *app) newPrinter() printer {
 	if a.out.json {
 		return newJSONPrinter(a.Out, a.out.verbose)

@@ -20,21 +20,21 @@ const progressEvery = time.Second
 type jsonPrinter struct {
 	verbose bool
 
-	mu       sync.Mutex
-	out      io.Writer
-	start    runStart
-	begin    time.Time
-	last     time.Time
-	progress progressEvent
+	mu    sync.Mutex
+	out   io.Writer
+	start runStart
+	begin time.Time
+	last  time.Time // of a progress event
+	moved progress
 }
 
 func newJSONPrinter(out io.Writer, verbose bool) *jsonPrinter {
-	return &jsonPrinter{out: out, verbose: verbose, progress: progressEvent{Event: "progress"}}
+	return &jsonPrinter{out: out, verbose: verbose}
 }
 
-// text is a string that need not be UTF-8: a path, a link. JSON can't hold
-// other bytes, so these go into a second field, in base64; one of the two
-// fields is always missing.
+// Paths need not be UTF-8, and JSON can't hold other bytes. Such a path goes
+// into the field's twin, in base64; one of the two fields is always missing.
+
 type startEvent struct {
 	Event        string  `json:"event"` // "start"
 	Format       int     `json:"format"`
@@ -83,12 +83,9 @@ type routeEvent struct {
 }
 
 type progressEvent struct {
-	Event      string `json:"event"` // "progress"
-	Files      int    `json:"files"`
-	TotalFiles int    `json:"totalFiles"`
-	Bytes      int64  `json:"bytes"`
-	TotalBytes int64  `json:"totalBytes"`
-	ElapsedMs  int64  `json:"elapsedMs"`
+	Event string `json:"event"` // "progress"
+	progress
+	ElapsedMs int64 `json:"elapsedMs"`
 }
 
 type warningEvent struct {
@@ -192,8 +189,7 @@ func (p *jsonPrinter) Routed(m transfer.Mapping, route transfer.Route, why strin
 func (p *jsonPrinter) Planned(m transfer.Mapping, plan []transfer.PlannedEntry, files int, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.progress.TotalFiles += files
-	p.progress.TotalBytes += bytes
+	p.moved.planned(files, bytes)
 	e := planEvent{Event: "plan", Entries: len(plan), Files: files, Bytes: bytes}
 	e.Source, e.SourceBase64 = utf8OrBytes(m.Source)
 	e.Target, e.TargetBase64 = utf8OrBytes(m.Target)
@@ -229,12 +225,11 @@ func typeName(t tree.Type) string {
 func (p *jsonPrinter) Progress(files int, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.progress.Files += files
-	p.progress.Bytes += bytes
+	p.moved.Files += files
+	p.moved.Bytes += bytes
 	if now := time.Now(); now.Sub(p.last) >= progressEvery {
 		p.last = now
-		p.progress.ElapsedMs = now.Sub(p.begin).Milliseconds()
-		p.print(p.progress)
+		p.print(progressEvent{"progress", p.moved, now.Sub(p.begin).Milliseconds()})
 	}
 }
 

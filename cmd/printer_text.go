@@ -25,16 +25,13 @@ type textPrinter struct {
 	draw     bool // err is a terminal, and progress is wanted
 	colour   bool
 
-	mu          sync.Mutex
-	start       runStart
-	phase       string
-	status      bool // a status line without a bar stands on the terminal
-	bar         *progressbar.ProgressBar
-	files       int
-	totalFiles  int
-	totalBytes  int64
-	warnings    int
-	wroteRouted bool
+	mu       sync.Mutex
+	start    runStart
+	phase    string
+	status   bool // a status line without a bar stands on the terminal
+	bar      *progressbar.ProgressBar
+	moved    progress
+	warnings int
 }
 
 func newTextPrinter(out, err io.Writer, flags outputFlags, terminal bool) *textPrinter {
@@ -52,8 +49,7 @@ func (p *textPrinter) Routed(m transfer.Mapping, route transfer.Route, why strin
 func (p *textPrinter) Planned(m transfer.Mapping, plan []transfer.PlannedEntry, files int, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.totalFiles += files
-	p.totalBytes += bytes
+	p.moved.planned(files, bytes)
 	if p.start.listPlan && !p.flags.quiet {
 		p.clear()
 		for _, e := range plan {
@@ -61,7 +57,7 @@ func (p *textPrinter) Planned(m transfer.Mapping, plan []transfer.PlannedEntry, 
 		}
 		return
 	}
-	if p.draw && p.totalBytes > 0 {
+	if p.draw && p.moved.TotalBytes > 0 {
 		p.growBar()
 	}
 }
@@ -89,7 +85,8 @@ func planLine(m transfer.Mapping, e transfer.PlannedEntry) string {
 func (p *textPrinter) Progress(files int, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.files += files
+	p.moved.Files += files
+	p.moved.Bytes += bytes
 	if p.bar == nil {
 		return
 	}
@@ -161,12 +158,12 @@ func (p *textPrinter) clear() {
 
 func (p *textPrinter) growBar() {
 	if p.bar != nil {
-		p.bar.ChangeMax64(p.totalBytes)
+		p.bar.ChangeMax64(p.moved.TotalBytes)
 		p.bar.Describe(p.barText())
 		return
 	}
 	p.clear()
-	p.bar = progressbar.NewOptions64(p.totalBytes,
+	p.bar = progressbar.NewOptions64(p.moved.TotalBytes,
 		progressbar.OptionSetWriter(p.err),
 		progressbar.OptionSetDescription(p.barText()),
 		progressbar.OptionShowBytes(true),
@@ -182,7 +179,7 @@ func (p *textPrinter) growBar() {
 }
 
 func (p *textPrinter) barText() string {
-	return fmt.Sprintf("%s %s/%s files", p.phase, humanCount(p.files), humanCount(p.totalFiles))
+	return fmt.Sprintf("%s %s/%s files", p.phase, humanCount(p.moved.Files), humanCount(p.moved.TotalFiles))
 }
 
 func (p *textPrinter) paint(code, text string) string {
@@ -220,16 +217,17 @@ func summary(start runStart, r *transfer.Report, failed bool) string {
 	b.WriteString(pastTense(start, r, failed))
 	fmt.Fprintf(&b, " %s, %s", counted(r.Files, "file", "files"), humanBytes(r.Bytes))
 	for _, c := range []struct {
-		n      int
-		what   string
-		always bool
+		n         int
+		one, many string
+		always    bool
 	}{
-		{r.Links, "links", false}, {r.Dirs, "directories", false}, {r.Changed, "only mode or time", false},
-		{r.Unchanged, "unchanged", true}, {r.Deleted, "deleted", true}, {r.Excluded, "excluded", true},
-		{r.Skipped, "skipped", false},
+		{r.Links, "link", "links", false}, {r.Dirs, "directory", "directories", false},
+		{r.Changed, "only mode or time", "only mode or time", false}, {r.Unchanged, "unchanged", "unchanged", true},
+		{r.Deleted, "deleted", "deleted", true}, {r.Excluded, "excluded", "excluded", true},
+		{r.Skipped, "skipped", "skipped", false},
 	} {
 		if c.always || c.n > 0 {
-			fmt.Fprintf(&b, ", %s %s", humanCount(c.n), c.what)
+			fmt.Fprintf(&b, ", %s", counted(c.n, c.one, c.many))
 		}
 	}
 	if r.DryRun {

@@ -1,9 +1,14 @@
 package cmd
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/sbsync/sbsync/pkg/transfer"
+)
 
 func (a *app) probeCommand() *cobra.Command {
-	return &cobra.Command{
+	opt := transfer.NewOptions()
+	cmd := &cobra.Command{
 		Use:   "probe [flags] TARGET",
 		Short: "Say what a target has and which route would be taken, and why",
 		Args:  positional("TARGET"),
@@ -12,4 +17,6 @@ func (a *app) probeCommand() *cobra.Command {
 		},
 		ValidArgsFunction: a.completeOnlyTarget,
 	}
+	registerRoute(cmd.Flags(), &opt.Route)
+	return cmd
 }
