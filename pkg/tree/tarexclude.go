@@ -7,7 +7,8 @@ import "strings"
 // locale): members are called "./a/b"; a pattern is tried at the start of the
 // name and after each "/", matches whole elements, lets its wildcards cross
 // "/", and takes what is below a match. A malformed pattern is, as with tar,
-// no error: it matches what the C library's fnmatch makes of it.
+// no error: it matches what the C library's fnmatch makes of it, as far as that
+// is the same in all its versions.
 type tarExcludes struct {
 	literals []string
 	globs    []*glob
@@ -119,10 +120,10 @@ func compileTarGlob(pattern string) *glob {
 			t.kind = tokDeep
 		case '[':
 			set, end, result := parseTarClass(pattern, i+1)
-			switch {
-			case result == classBad, result == classOpen && set.has('['):
-				return nil // an open bracket is only plain where it would not match as a set
-			case result == classGood:
+			switch result {
+			case classBad:
+				return nil
+			case classGood:
 				t.kind, t.set = tokClass, set
 				i = end - 1
 			}
@@ -141,7 +142,7 @@ const (
 )
 
 // parseTarClass parses a bracket expression whose "[" is before pattern[i],
-// the way the GNU C library's fnmatch does in the C locale.
+// the way the GNU C library's fnmatch (2.36) does in the C locale.
 func parseTarClass(pattern string, i int) (set byteSet, end int, result classResult) {
 	negated := i < len(pattern) && (pattern[i] == '!' || pattern[i] == '^')
 	if negated {
@@ -150,50 +151,65 @@ func parseTarClass(pattern string, i int) (set byteSet, end int, result classRes
 	p := tarClassParser{rest: pattern[i:]}
 	for first := true; first || !strings.HasPrefix(p.rest, "]"); first = false {
 		if result = p.item(); result != classGood {
-			break
+			return set, 0, result
 		}
 	}
-	set = p.set
+	end = len(pattern) - len(p.rest) + 1
+	if p.stopped && negated {
+		return set, end, classBad
+	}
 	if negated {
-		for w := range set {
-			set[w] = ^set[w]
+		for w := range p.set {
+			p.set[w] = ^p.set[w]
 		}
 	}
-	return set, len(pattern) - len(p.rest) + 1, result
+	return p.set, end, classGood
 }
 
 type tarClassParser struct {
 	rest string
 	set  byteSet
+	// stopped says that an unknown [:name:] or [.name.] was seen. Members
+	// before it match nonetheless, those after it do not.
+	stopped bool
+}
+
+func (p *tarClassParser) add(c byte) {
+	if !p.stopped {
+		p.set.add(c)
+	}
 }
 
 func (p *tarClassParser) item() classResult {
-	switch {
-	case p.rest == "":
+	if p.rest == "" {
 		return classOpen
-	case strings.HasPrefix(p.rest, "[:"):
+	}
+	if strings.HasPrefix(p.rest, "[:") {
 		if name, after, ok := cutClassName(p.rest[2:]); ok {
-			in := namedClass(name)
-			if in == nil {
-				return classBad
-			}
-			for c := range byte(128) {
-				if in(c) {
-					p.set.add(c)
-				}
-			}
+			p.addNamed(name)
 			p.rest = after
 			return classGood
 		}
-	case strings.HasPrefix(p.rest, "[="):
-		if len(p.rest) < 5 || p.rest[3:5] != "=]" {
-			return classBad
-		}
-		p.set.add(p.rest[2])
+	}
+	if len(p.rest) >= 5 && p.rest[:2] == "[=" && p.rest[3:5] == "=]" {
+		p.add(p.rest[2])
 		p.rest = p.rest[5:]
 		return classGood
 	}
 	return p.byteOrRange()
+}
+
+func (p *tarClassParser) addNamed(name string) {
+	in := namedClass(name)
+	if in == nil {
+		p.stopped = true
+		return
+	}
+	for c := range byte(128) {
+		if in(c) {
+			p.add(c)
+		}
+	}
 }
 
 // byteOrRange reads "a", "a-z" and their escaped and [.a.] spellings.
@@ -203,7 +219,7 @@ func (p *tarClassParser) byteOrRange() classResult {
 		return classBad
 	}
 	if len(p.rest) < 2 || p.rest[0] != '-' || p.rest[1] == ']' {
-		p.set.add(lo)
+		p.add(lo)
 		return classGood
 	}
 	p.rest = p.rest[1:]
@@ -212,7 +228,7 @@ func (p *tarClassParser) byteOrRange() classResult {
 		return classBad
 	}
 	for c := int(lo); c <= int(hi); c++ {
-		p.set.add(byte(c))
+		p.add(byte(c))
 	}
 	return classGood
 }
@@ -226,10 +242,12 @@ func (p *tarClassParser) member() (c byte, ok bool) {
 		}
 		c, size = p.rest[1], 2
 	case strings.HasPrefix(p.rest, "[."):
-		if len(p.rest) < 5 || p.rest[3:5] != ".]" {
+		length := strings.Index(p.rest[2:], ".]")
+		if length < 0 {
 			return 0, false
 		}
-		c, size = p.rest[2], 5
+		p.stopped = p.stopped || length != 1 // only bytes have names in the C locale
+		c, size = p.rest[2], 2+length+2
 	default:
 		c = p.rest[0]
 	}
