@@ -10,6 +10,8 @@ import (
 	"github.com/sbsync/sbsync/cmd"
 )
 
+//go:generate go run ./completions/gen
+
 func main() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sbsync/sbsync/pkg/provider"
 )
@@ -24,6 +25,12 @@ func (a *app) completionCommand() *cobra.Command {
 			return writeCompletion(cmd.Root(), a.Out, args[0])
 		},
 	}
+}
+
+// CompletionFiles maps each shell to the name that its script has in
+// completions/, which is the name the shell looks for.
+func CompletionFiles() map[string]string {
+	return map[string]string{"bash": "sbsync.bash", "zsh": "_sbsync", "fish": "sbsync.fish", "powershell": "sbsync.ps1"}
 }
 
 // WriteCompletion writes the completion script for a shell: bash, zsh, fish or
@@ -101,6 +108,21 @@ func (a *app) completeTarget(word string) (completion, cobra.ShellCompDirective)
 	words = slices.DeleteFunc(words, func(s string) bool { return !strings.HasPrefix(s, word) })
 	slices.Sort(words)
 	return words, noSpace
+}
+
+// completeFlagValues offers the words of all flags that take one of a few, and
+// nothing where a file makes no sense.
+func completeFlagValues(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		var words completion
+		if choice, ok := flag.Value.(interface{ words() []string }); ok {
+			words = choice.words()
+		} else if flag.Name == "ops" || flag.Name == "host-root" {
+			return // the shell offers files
+		}
+		// It fails only for flags that do not exist or are registered twice.
+		cmd.RegisterFlagCompletionFunc(flag.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	})
 }
 
 func withPrefix(prefix string, words []string) completion {

@@ -24,6 +24,7 @@ func (a *app) diffCommand() *cobra.Command {
 	flags.register(cmd.Flags())
 	cmd.Flags().Lookup("dry-run").Hidden = true // it always is one
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 10 if something differs")
+	completeFlagValues(cmd)
 	return cmd
 }
 

@@ -60,11 +60,13 @@ func (a *app) helpCommand() *cobra.Command {
 			}
 			return usageError(didYouMean(args[0], known, "known: "+strings.Join(known, ", ")), "no help on %q", args[0])
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (completion, cobra.ShellCompDirective) {
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) (completion, cobra.ShellCompDirective) {
 			var words completion
 			if len(args) == 0 {
 				for _, c := range cmd.Root().Commands() {
-					words = append(words, cobra.CompletionWithDesc(c.Name(), c.Short))
+					if !c.Hidden && strings.HasPrefix(c.Name(), word) {
+						words = append(words, cobra.CompletionWithDesc(c.Name(), c.Short))
+					}
 				}
 			}
 			return words, cobra.ShellCompDirectiveNoFileComp

@@ -18,5 +18,6 @@ func (a *app) probeCommand() *cobra.Command {
 		ValidArgsFunction: a.completeOnlyTarget,
 	}
 	registerRoute(cmd.Flags(), &opt.Route)
+	completeFlagValues(cmd)
 	return cmd
 }

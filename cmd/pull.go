@@ -19,5 +19,6 @@ func (a *app) pullCommand() *cobra.Command {
 	}
 	flags.register(cmd.Flags())
 	flags.registerOps(cmd)
+	completeFlagValues(cmd)
 	return cmd
 }
