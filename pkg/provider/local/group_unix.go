@@ -48,8 +48,12 @@ func endGroup(p *os.Process, _ <-chan struct{}) {
 	}
 }
 
-// groupLives says whether the group has a member, which may be a zombie.
-func groupLives(id int) bool { return syscall.Kill(-id, 0) != syscall.ESRCH }
+// groupLives says whether the group has a member that can still do something.
+// A zombie can't; those whose parent is gone wait for the system's process 1 to
+// reap them, which in containers may take long or for ever.
+func groupLives(id int) bool {
+	return syscall.Kill(-id, 0) != syscall.ESRCH && hasLiveMember(id)
+}
 
 // exitCode is what a shell would have as $?.
 func exitCode(state *os.ProcessState) int {

@@ -25,7 +25,9 @@ func (Driver) Name() string { return "fake" }
 func (Driver) Aliases() []string { return nil }
 
 // Summary is one line.
-func (Driver) Summary() string { return "a sandbox on this machine that misbehaves on demand, for tests" }
+func (Driver) Summary() string {
+	return "a sandbox on this machine that misbehaves on demand, for tests"
+}
 
 // HasRef is true, as for most providers; the reference is not looked at.
 func (Driver) HasRef() bool { return true }

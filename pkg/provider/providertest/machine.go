@@ -93,6 +93,9 @@ func (f *Fake) prepareTools() error {
 	o := f.opts
 	special := len(o.Without) > 0 || o.Only != nil || o.Base64Wrap != "" || o.SpaceLeft > 0
 	if !special && !o.BusyBox {
+		if f.otherUser() {
+			f.path = publicPath(os.Getenv("PATH"))
+		}
 		return nil
 	}
 	bin := filepath.Join(f.state, "bin")
@@ -127,6 +130,23 @@ func (f *Fake) prepareTools() error {
 		}
 	}
 	return f.checkGone(o.Without)
+}
+
+// publicPath leaves out what only root may look into: a shell that is not
+// allowed to takes every command that is not found for one that may not be run.
+func publicPath(path string) string {
+	var public []string
+	for _, dir := range filepath.SplitList(path) {
+		open := filepath.IsAbs(dir)
+		for at := dir; open && at != filepath.Dir(at); at = filepath.Dir(at) {
+			info, err := os.Stat(at)
+			open = err == nil && info.Mode()&0o001 != 0
+		}
+		if open {
+			public = append(public, dir)
+		}
+	}
+	return strings.Join(public, string(filepath.ListSeparator))
 }
 
 // findTools returns the files that provide names; a name that this machine
