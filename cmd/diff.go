@@ -59,14 +59,10 @@ func (a *app) diff(cmd *cobra.Command, flags *transferFlags, args []string, exit
 	start := runStart{verb: cmd.Name(), direction: dir, listPlan: true}
 	start.source, start.target = endpoints(flags, dir, t, []string{host})
 	report, err := a.run(cmd.Context(), start, t, ops, opt)
-	if err == nil && exitCode && differs(report) {
+	if err == nil && exitCode && happened(report) {
 		return errDifferences
 	}
 	return err
-}
-
-func differs(r *transfer.Report) bool {
-	return r.Files+r.Links+r.Dirs+r.Changed+r.Deleted > 0
 }
 
 // direction finds out which of the two arguments is the target.

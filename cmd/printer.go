@@ -104,7 +104,7 @@ func isBidi(r rune) bool {
 	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x2028 || r == 0x2029
 }
 
-// humanBytes writes n for people, in powers of 1,024 and three digits.
+// humanBytes writes n for people, in powers of 1,024.
 func humanBytes(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
@@ -113,13 +113,17 @@ func humanBytes(n int64) string {
 	for value >= 999.5 && unit < 4 {
 		value, unit = value/1024, unit+1
 	}
-	digits := 0
-	if value < 9.95 {
-		digits = 2
-	} else if value < 99.5 {
-		digits = 1
+	return threeDigits(value) + " " + []string{"KiB", "MiB", "GiB", "TiB", "PiB"}[unit]
+}
+
+func threeDigits(value float64) string {
+	switch {
+	case value < 9.995:
+		return fmt.Sprintf("%.2f", value)
+	case value < 99.95:
+		return fmt.Sprintf("%.1f", value)
 	}
-	return fmt.Sprintf("%.*f %s", digits, value, []string{"KiB", "MiB", "GiB", "TiB", "PiB"}[unit])
+	return fmt.Sprintf("%.0f", value)
 }
 
 // humanCount writes n with a comma between thousands.

@@ -45,7 +45,7 @@ func TestTextSummary(t *testing.T) {
 	sampleRun(newTextPrinter(&out, &err, outputFlags{}, false), false)
 	const want = "warning: \"pipe\": is a FIFO\n" +
 		"pushed 2 files, 2.00 KiB, 1 link, 1 directory, 1 only mode or time, 1,234 unchanged, 1 deleted, 5 excluded, 1 skipped;" +
-		" 1.5 s, 0.00137 MB/s, route stream, 3 calls\n"
+		" 1.5 s, route stream, 3 calls\n"
 	if out.Len() > 0 || err.String() != want {
 		t.Errorf("stdout %q, stderr %q, want %q", &out, &err, want)
 	}

@@ -203,12 +203,17 @@ func (p *textPrinter) ended(r *transfer.Report, failed bool) {
 	if !failed && nothingLeft(r) {
 		p.line("%s nothing was sent, since everything was excluded", p.paint("33", "warning:"))
 	}
-	p.line("%s", summary(p.start, r, failed))
+	if !failed || happened(r) {
+		p.line("%s", summary(p.start, r, failed))
+	}
 }
+
+// happened says whether a run changed anything.
+func happened(r *transfer.Report) bool { return r.Files+r.Links+r.Dirs+r.Changed+r.Deleted > 0 }
 
 // nothingLeft says whether excludes left nothing to send (NVIDIA/OpenShell#1778).
 func nothingLeft(r *transfer.Report) bool {
-	return r.Excluded > 0 && r.Files+r.Links+r.Dirs+r.Changed+r.Unchanged+r.Deleted == 0
+	return r.Excluded > 0 && r.Unchanged == 0 && !happened(r)
 }
 
 // summary says everything about a run in one line.
@@ -234,8 +239,8 @@ func summary(start runStart, r *transfer.Report, failed bool) string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "; %s", humanTime(r.Elapsed))
-	if r.Bytes > 0 {
-		fmt.Fprintf(&b, ", %.3g MB/s", rate(r.Bytes, r.Elapsed))
+	if speed := rate(r.Bytes, r.Elapsed); speed >= 0.01 {
+		fmt.Fprintf(&b, ", %s MB/s", threeDigits(speed))
 	}
 	if r.Route != "" && r.Route != transfer.Auto {
 		fmt.Fprintf(&b, ", route %s", r.Route)

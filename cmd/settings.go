@@ -149,6 +149,11 @@ func (c *config) settle(fs *pflag.FlagSet, f *transferFlags, target *namedTarget
 	if target != nil && target.route != "" && !fs.Changed("route") && os.Getenv(envName("route")) == "" {
 		f.opt.Route = transfer.Route(target.route)
 	}
+	for i, dir := range f.opt.HostRoots {
+		if f.opt.HostRoots[i], err = hostPath(dir); err != nil {
+			return transfer.Options{}, err
+		}
+	}
 	if root != "" && len(f.opt.SandboxRoots) == 0 {
 		f.opt.SandboxRoots = []string{root}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -67,7 +69,11 @@ func (a *app) operations(flags *transferFlags, dir transfer.Direction, t *target
 	if flags.opsFile != "" {
 		return a.readOps(flags.opsFile, dir)
 	}
-	m := transfer.Mapping{Source: host[0], Target: t.path()}
+	local, err := hostPath(host[0])
+	if err != nil {
+		return nil, err
+	}
+	m := transfer.Mapping{Source: local, Target: t.path()}
 	if dir == transfer.Pull {
 		m.Source, m.Target = m.Target, m.Source
 	}
@@ -77,11 +83,38 @@ func (a *app) operations(flags *transferFlags, dir transfer.Direction, t *target
 	if dir == transfer.Push && m.Source != stdStream {
 		// The engine looks again; this is before anybody connects.
 		if _, err := os.Lstat(m.Source); errors.Is(err, fs.ErrNotExist) {
-			return nil, &provider.Error{Kind: provider.SourceMissing, Err: fs.ErrNotExist,
-				Hint: "names are taken literally; the shell expands patterns"}
+			return nil, noSuchFile(m.Source)
 		}
 	}
 	return []transfer.Operation{{Files: []transfer.Mapping{m}}}, nil
+}
+
+// noSuchFile says that the source of a push is missing; its name stands before.
+func noSuchFile(source string) error {
+	hint := ""
+	if strings.ContainsAny(source, "*?[") {
+		hint = "sbsync expands no patterns; let the shell do it, or name the directory and use --exclude"
+	}
+	return provider.New(provider.SourceMissing, "no such file", hint)
+}
+
+// hostPath makes a path of this machine absolute, as mappings have it. One that
+// can only mean a directory ends in a separator afterwards, which for a single
+// file means "into this directory".
+func hostPath(arg string) (string, error) {
+	if arg == stdStream {
+		return arg, nil
+	}
+	full, err := filepath.Abs(arg)
+	if err != nil {
+		return "", usageError("", "%q: %w", arg, err)
+	}
+	last := arg[len(arg)-1]
+	base := filepath.Base(arg)
+	if (os.IsPathSeparator(last) || base == "." || base == "..") && !os.IsPathSeparator(full[len(full)-1]) {
+		full += string(filepath.Separator)
+	}
+	return full, nil
 }
 
 // endpoints are source and target as messages show them.

@@ -59,7 +59,7 @@ func TestParseMode(t *testing.T) {
 
 func TestHumanNumbers(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.00 KiB", 10188: "9.95 KiB",
-		10200: "10.0 KiB", 1 << 20: "1.00 MiB", 1023 << 10: "1.00 MiB", 100 << 20: "100 MiB", 5 << 40: "5.00 TiB"} {
+		10200: "9.96 KiB", 10240: "10.0 KiB", 1 << 20: "1.00 MiB", 1023 << 10: "1.00 MiB", 100 << 20: "100 MiB", 5 << 40: "5.00 TiB"} {
 		if got := humanBytes(n); got != want {
 			t.Errorf("humanBytes(%d) = %q, want %q", n, got, want)
 		}
