@@ -77,12 +77,12 @@ func writeTree(w io.Writer, root string) error {
 			return aw.WriteHeader(h)
 		case syscall.S_IFREG:
 			h.Type, h.Size = RegularFile, st.Size
-			f, err := os.Open(path)
+			fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 			if err != nil {
 				return err
 			}
-			defer f.Close()
-			_, err = aw.WriteFile(h, f)
+			defer syscall.Close(fd)
+			_, err = aw.WriteFile(h, descriptor(fd))
 			return err
 		}
 		return nil
@@ -91,6 +91,17 @@ func writeTree(w io.Writer, root string) error {
 		return err
 	}
 	return aw.Close()
+}
+
+// descriptor is an open file without what os.File does for files that block.
+type descriptor int
+
+func (fd descriptor) Read(p []byte) (int, error) {
+	n, err := syscall.Read(int(fd), p)
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return max(n, 0), err
 }
 
 func BenchmarkWrite(b *testing.B) {

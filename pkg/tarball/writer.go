@@ -7,9 +7,9 @@ import (
 )
 
 // writeBuffer is how much of an archive is gathered before it is written:
-// headers, small files and their padding leave in one write. 256 KiB is where
-// the gain of fewer writes levels off and the copy still stays in cache.
-const writeBuffer = 256 << 10
+// headers, small files and their padding leave in one write. Feeding 1 GiB into
+// a pipe took 0.68 s with 32 KiB, 0.61 s with 128 KiB, 0.72 s with 256 KiB.
+const writeBuffer = 128 << 10
 
 // errClosed is the error of a call after Close.
 var errClosed = errors.New("write archive: already closed")
@@ -21,8 +21,8 @@ type Writer struct {
 	w       io.Writer
 	buf     []byte // of writeBuffer bytes; the first n are to be written
 	n       int
-	flushed int64 // bytes that w took
-	pax     []byte
+	flushed int64  // bytes that w took
+	record  []byte // content of a record, kept for reuse
 	err     error
 }
 

@@ -99,8 +99,8 @@ func (w *Writer) longName(flag byte, s string) error {
 	copy(b[offName:], longLinkName)
 	size := int64(len(s)) + 1 // with the NUL, as GNU tar writes it
 	fillHeader(b, flag, 0o644, size, 0)
-	w.pax = append(append(w.pax[:0], s...), 0)
-	if err := w.append(w.pax); err != nil {
+	w.record = append(append(w.record[:0], s...), 0)
+	if err := w.append(w.record); err != nil {
 		return err
 	}
 	return w.pad(size)
@@ -108,14 +108,14 @@ func (w *Writer) longName(flag byte, s string) error {
 
 // paxRecords writes what of h the header can't hold, if anything.
 func (w *Writer) paxRecords(h Header) error {
-	w.pax = w.pax[:0]
+	w.record = w.record[:0]
 	if h.Size > maxOctal {
-		w.pax = appendPAXSize(w.pax, h.Size)
+		w.record = appendPAXSize(w.record, h.Size)
 	}
 	if h.Time.Nsec != 0 || h.Time.Sec < 0 || h.Time.Sec > maxOctal {
-		w.pax = appendPAXTime(w.pax, h.Time)
+		w.record = appendPAXTime(w.record, h.Time)
 	}
-	if len(w.pax) == 0 {
+	if len(w.record) == 0 {
 		return nil
 	}
 	b, err := w.block()
@@ -123,11 +123,11 @@ func (w *Writer) paxRecords(h Header) error {
 		return err
 	}
 	copy(b[offName:], paxHeaderName)
-	fillHeader(b, flagPAX, 0o644, int64(len(w.pax)), 0)
-	if err := w.append(w.pax); err != nil {
+	fillHeader(b, flagPAX, 0o644, int64(len(w.record)), 0)
+	if err := w.append(w.record); err != nil {
 		return err
 	}
-	return w.pad(int64(len(w.pax)))
+	return w.pad(int64(len(w.record)))
 }
 
 // block appends a zeroed block. The buffer holds whole blocks whenever a
