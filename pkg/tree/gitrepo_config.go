@@ -259,7 +259,7 @@ func globMatches(pattern, text string, fold bool) bool {
 func expandHome(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		if home := homeDir(); home != "" {
-			return filepath.Join(home, rest)
+			return strings.TrimSuffix(home, "/") + "/" + rest // a "/" at the end stays
 		}
 	}
 	return path

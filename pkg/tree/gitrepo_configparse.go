@@ -122,10 +122,6 @@ func (p *configParser) element(apply func(configValue) error) error {
 		v.value = value
 	case '\n':
 		v.noValue = true
-	case '#', ';':
-		v.noValue = true
-		_, p.rest = cutLine(p.rest)
-		p.line++
 	default:
 		return errConfigName
 	}
