@@ -267,8 +267,8 @@ func checkEnv(environ []string) error {
 		known = append(known, envName(name))
 	}
 	for _, entry := range environ {
-		name, _, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, "SBSYNC_") && !strings.HasPrefix(name, "SBSYNC_PLUGIN_") && !slices.Contains(known, name) {
+		name, value, _ := strings.Cut(entry, "=")
+		if value != "" && strings.HasPrefix(name, "SBSYNC_") && !strings.HasPrefix(name, "SBSYNC_PLUGIN_") && !slices.Contains(known, name) {
 			return usageError(didYouMean(name, known, `see "sbsync help config" for the names`),
 				"unknown environment variable %q", name)
 		}
