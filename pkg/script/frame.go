@@ -174,7 +174,7 @@ func (f *frame) close() {
 		if f.state == afterEnd {
 			pw.Close()
 		} else {
-			pw.CloseWithError(errCutBody)
+			pw.CloseWithError(ErrCut)
 		}
 	}
 }

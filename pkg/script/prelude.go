@@ -61,7 +61,7 @@ func wrap(body, word string, mode inputMode, size int64) string {
 	b.WriteString(prelude)
 	b.WriteString(strings.Replace(inputFunctions[mode], "%SIZE%", strconv.FormatInt(size, 10), 1))
 	b.WriteString("\nexec 3>&1\nprintf '\\nsbsync-begin " + word + "\\n'\n")
-	b.WriteString("e=$( { (\n" + body + "\n) 3>&-; printf '\\nrc=%s' \"$?\" >&2; } 2>&1 >&3 | tail -c 4000)\n")
+	b.WriteString("e=$( { (\n" + body + "\n) 3>&-; printf '\\nrc=%s' \"$?\" >&2; } 2>&1 >&3 | tail -c 32768)\n")
 	b.WriteString("rc=${e##*rc=}\n")
 	b.WriteString("printf '\\nsbsync-err " + word + "\\n%s\\nsbsync-end " + word + " %s\\n' \"${e%rc=*}\" \"$rc\"\n")
 	if mode == inputAck || mode == inputBounded {

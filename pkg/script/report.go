@@ -93,14 +93,18 @@ type page struct {
 	gzip bool
 }
 
+// pageAttempts is how often a page whose reply is cut is asked for: the second
+// time shows whether it was an accident.
+const pageAttempts = 4
+
 // page fetches the text from an offset on, as much as one call delivers. If
 // the provider turns out to deliver less than was thought, it learns from that.
 func (s *Session) page(ctx context.Context, sc Script, offset int64) (page, error) {
-	for {
-		limit := s.maxOut.Load()
-		reply, err := s.Run(ctx, pageScript(sc, offset, limit))
+	for attempt := 1; ; attempt++ {
+		reply, err := s.Run(ctx, pageScript(sc, offset, s.maxOut.Load()))
 		var cut *CutError
-		if errors.As(err, &cut) && s.learnLimit(limit, cut.Got) {
+		if errors.As(err, &cut) && attempt < pageAttempts {
+			s.NoteCut(cut.Got)
 			if seeker, ok := sc.Input.(io.Seeker); ok {
 				seeker.Seek(0, io.SeekStart)
 			}
@@ -111,16 +115,6 @@ func (s *Session) page(ctx context.Context, sc Script, offset int64) (page, erro
 		}
 		return parsePage(sc.Label, reply)
 	}
-}
-
-// learnLimit takes note that a reply was cut after so many bytes. It says
-// whether it makes sense to ask for less.
-func (s *Session) learnLimit(limit, got int64) bool {
-	if got < 4*replyOverhead || limit > 0 && got >= limit {
-		return false
-	}
-	s.maxOut.Store(got)
-	return true
 }
 
 // MaxOutput is how many bytes of text one call delivers as far as is known; 0

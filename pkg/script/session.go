@@ -16,11 +16,12 @@ import (
 
 // Session runs scripts in one sandbox. It is safe for concurrent use.
 type Session struct {
-	sb     provider.Sandbox
-	stream provider.Streamer // nil: replies and inputs travel as text over Exec
-	caps   provider.Capabilities
-	noIn   atomic.Bool  // stdin was seen not to arrive
-	maxOut atomic.Int64 // output that one exec delivers; 0: no limit seen
+	sb      provider.Sandbox
+	stream  provider.Streamer // nil: replies and inputs travel as text over Exec
+	caps    provider.Capabilities
+	noIn    atomic.Bool  // stdin was seen not to arrive
+	maxOut  atomic.Int64 // output that one exec delivers; 0: no limit seen
+	lastCut atomic.Int64 // length of the last reply that was cut
 }
 
 // NewSession returns a session. With asText it uses Exec alone and encodes
@@ -138,14 +139,15 @@ func (s *Session) Run(ctx context.Context, sc Script) ([]byte, error) {
 	res, err := s.call(ctx, cancel, cmd, fr)
 	fr.close()
 	if consumed != nil {
-		if cerr := <-consumed; cerr != nil && !errors.Is(cerr, errCutBody) {
+		if cerr := <-consumed; cerr != nil && !errors.Is(cerr, ErrCut) {
 			return nil, cerr
 		}
 	}
 	return fr.result(sc.Label, res, err)
 }
 
-var errCutBody = errors.New("the reply is incomplete")
+// ErrCut is what reading a reply that does not arrive whole ends with.
+var ErrCut = errors.New("the reply is incomplete")
 
 func errConsumed(err error) error {
 	if err == nil {
@@ -290,4 +292,19 @@ func (w *waitReader) Read([]byte) (int, error) {
 	case <-w.b:
 	}
 	return 0, io.EOF
+}
+
+// NoteCut takes note that a reply was cut after so many bytes. Two replies cut
+// at the same length show a limit: then it says that it makes sense to ask for
+// less at a time. A single one may be an accident.
+func (s *Session) NoteCut(got int64) bool {
+	limit := s.maxOut.Load()
+	if limit > 0 && got >= limit {
+		return true // another worker has learned it
+	}
+	if got < 4*replyOverhead || s.lastCut.Swap(got) != got {
+		return false
+	}
+	s.maxOut.Store(got)
+	return true
 }

@@ -24,6 +24,7 @@ type facts struct {
 	stdin     string // "ok", "lost"; "" if not tried
 	kind      byte   // of the path: 'd', 'f', 'l' (a link, but not to a directory), 's', '-' if nothing is there
 	dir       string // physical path of the directory: the path itself, or the deepest one that exists above it
+	path      string // that was looked at, absolute
 	missing   int    // elements of the path below dir that are not there
 	blocked   string // something above the path that is not a directory
 	roots     []string
@@ -41,12 +42,13 @@ type leftover struct {
 
 // question says what to look at.
 type question struct {
-	path  string   // absolute, clean
-	roots []string // directories whose physical paths are wanted
-	list  bool     // list the tree there
-	file  bool     // only a file matters there: a directory is not listed
-	only  []string // list just these entries of the directory; nil means all
-	probe string   // text whose arrival on stdin is tested
+	path    string   // absolute, clean
+	roots   []string // directories whose physical paths are wanted
+	list    bool     // list the tree there
+	file    bool     // only a file matters there: a directory is not listed
+	only    []string // list just these entries of the directory; nil means all
+	resolve bool     // if the path is a link to a file, look at the file
+	probe   string   // text whose arrival on stdin is tested
 }
 
 // toolNames are the commands whose presence the engine cares about.
@@ -78,6 +80,11 @@ fact tar "$t"
 l=; for c in ` + toolNames + `; do if have $c; then l="$l $c"; fi; done
 fact tools "$l"
 fact uid "$(id -u 2>/dev/null)"
+if [ -n "$R" ] && [ -L "$D" ] && [ ! -d "$D" ]; then
+	p=$(readlink -f "$D") || die 81 "$D is a link to nothing"
+	D=$p
+fi
+fact path "$D"
 a=$D b= m=0
 while [ ! -d "$a" ]; do
 	if [ "$a" != "$D" ] && { [ -e "$a" ] || [ -L "$a" ]; }; then b=$a; fi
@@ -96,7 +103,11 @@ if [ $k = d ]; then leftovers "$p"; a=${p%/*}; [ -n "$a" ] && [ -w "$a" ] && lef
 // inspect looks at a path in the sandbox. One call, unless output is limited.
 func inspect(ctx context.Context, s *script.Session, q question) (*facts, error) {
 	var b strings.Builder
-	b.WriteString("D=" + script.Quote(q.path) + " P=" + script.Quote(q.probe) + "\n")
+	resolve := ""
+	if q.resolve {
+		resolve = "yes"
+	}
+	b.WriteString("D=" + script.Quote(q.path) + " P=" + script.Quote(q.probe) + " R=" + resolve + "\n")
 	if q.list {
 		b.WriteString(tree.ListFunctions)
 	}
@@ -135,7 +146,7 @@ func listCommands(q question) string {
 			b.WriteString(" " + script.Quote("./"+name))
 		}
 		b.WriteString("; do if [ -e \"$f\" ] || [ -L \"$f\" ]; then set -- \"$@\" \"$f\"; fi; done\n")
-		b.WriteString("if [ $# -gt 0 ]; then list_tree \"$@\"; else printf 'find\\nend 0\\000'; fi\n")
+		b.WriteString("if [ $# -gt 0 ]; then list_tree \"$@\"; else printf 'find\\nend 0\\n\\000'; fi\n")
 	}
 	b.WriteString("elif [ $k != - ]; then cd -P -- \"${D%/*}/\" && list_tree \"./${D##*/}\"; fi\n")
 	return b.String()
@@ -185,6 +196,8 @@ func (f *facts) set(key, value string) {
 		f.kind = (value + "-")[0]
 	case "dir":
 		f.dir = value
+	case "path":
+		f.path = value
 	case "missing":
 		f.missing, _ = strconv.Atoi(value)
 	case "blocked":

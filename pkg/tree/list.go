@@ -38,13 +38,17 @@ list_tree() {
 	if find . -prune -printf '' >/dev/null 2>&1; then
 		printf 'find\n'
 		if [ $# -gt 0 ]; then find . -prune -printf '%y %m %s %T@ %D %i %n %p\0%l\0'; else set -- .; fi
-		find "$@" -printf '%y %m %s %T@ %D %i %n %p\0%l\0'; r=$?
-		printf 'end %s\0' "$r"
+		{ e=$(find "$@" -printf '%y %m %s %T@ %D %i %n %p\0%l\0' 2>&1 >&6); r=$?; } 6>&1
+		printf 'end %s\n%s\0' "$r" "$e"
 		return
 	fi
 	have stat && have readlink || die 88 'neither GNU find nor stat and readlink found'
 	stat -c "$statfmt" . >/dev/null || die 88 'stat does not know -c'
 	printf 'stat\n'
+	{ e=$(stat_tree "$@" 2>&1 >&6); r=$?; } 6>&1
+	printf '//end %s\n%s' "$r" "$e"
+}
+stat_tree() {
 	if [ $# -gt 0 ]; then stat -c "$statfmt" .; fi
 	bad=0
 	if have find; then
@@ -67,7 +71,7 @@ list_tree() {
 			walker=links; walk .
 		fi
 	fi
-	printf '//end %s\n' "$bad"
+	return $bad
 }
 `
 
@@ -85,6 +89,8 @@ type Listing struct {
 	Snapshot
 	// Incomplete says that the sandbox could not read all of the tree.
 	Incomplete bool
+	// Trouble is what the sandbox's tools said of that.
+	Trouble string
 }
 
 // Parse reads what list_tree printed. It trusts nothing in it: entries whose
@@ -118,8 +124,9 @@ func (l *Listing) parseFind(b []byte) error {
 		if !ok {
 			return fmt.Errorf("%w: no end", errListing)
 		}
-		if code, ok := strings.CutPrefix(string(rec), "end "); ok {
-			l.Incomplete = code != "0"
+		if end, ok := strings.CutPrefix(string(rec), "end "); ok {
+			code, text, _ := strings.Cut(end, "\n")
+			l.Incomplete, l.Trouble = code != "0", strings.TrimSpace(text)
 			return nil
 		}
 		link, rest, ok := bytes.Cut(rest, []byte{0})
@@ -187,7 +194,7 @@ func (l *Listing) parseStat(b []byte) error {
 		case len(name) == 0 && string(rec) == "links":
 			inLinks = true
 		case len(name) == 0 && strings.HasPrefix(string(rec), "end "):
-			l.Incomplete = string(rec) != "end 0"
+			l.Incomplete, l.Trouble = string(rec) != "end 0", strings.TrimSpace(string(b))
 			return l.setLinks(links)
 		case inLinks:
 			links[strings.TrimPrefix(string(name), "./")] = string(rec)

@@ -1,0 +1,460 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/tree"
+)
+
+// On the base64 route a pull goes in commands that each print a part of what is
+// wanted as text: many small files one after the other, or a piece of a large
+// one. Nothing is written in the sandbox, and each command may run twice. The
+// sizes are known from the listing; digests show whether all is as it was.
+const (
+	// maxBatch bounds the content of a command that prints small files.
+	pullBatch = 8 << 20
+	// pullNames bounds the names in a command, which are part of its script.
+	pullNames = 80 << 10
+	// firstBatch is sent without compression, to see how fast the link is.
+	firstBatch = 1 << 20
+	// fastLink is from which speed on, in bytes a second of text, the
+	// sandbox's gzip takes longer than sending plain text does: gzip -1 was
+	// seen to do 60 to 80 MB/s.
+	fastLink = 50e6
+)
+
+// textPuller is a pull on the base64 route.
+type textPuller struct {
+	*puller
+	hasher hasher
+	jobs   *jobs
+	rx     *receiver
+	big    []tree.Entry // that went in pieces
+	// rate is the link's speed in bytes of text a second; 0 until known.
+	rate atomic.Int64
+	mu   sync.Mutex // guards problems while workers run
+}
+
+func (g *puller) fetchBase64(files []tree.Entry) error {
+	var total int64
+	for _, e := range files {
+		total += e.Size
+	}
+	h, err := g.facts.hasher(total)
+	if err != nil {
+		return err
+	}
+	workers := g.session.Capabilities().MaxConcurrent
+	if workers == 0 {
+		workers = defaultConcurrent
+	}
+	p := &textPuller{puller: g, hasher: h, jobs: newJobs(g.ctx, workers)}
+	p.rx = &receiver{g: g, jobs: p.jobs}
+	err = p.schedule(files, total/int64(workers))
+	if werr := p.jobs.wait(); werr != nil {
+		err = werr
+	}
+	if err != nil {
+		return err
+	}
+	return p.checkUnchanged()
+}
+
+// budget is how many bytes of content one command may print, for so many files.
+func (p *textPuller) budget(files int) int64 {
+	n := int64(pullBatch)
+	if p.opt.ChunkBytes > 0 {
+		n = p.opt.ChunkBytes
+	}
+	if limit := p.session.MaxOutput(); limit > 0 {
+		// The text is wrapped, at 76 columns or by CRLF, and digests follow.
+		n = min(n, (limit-2048-int64(files)*70)/4*3*74/76)
+	}
+	return max(n, 1<<10)
+}
+
+// schedule cuts the work into commands. share is an even share for each worker.
+func (p *textPuller) schedule(files []tree.Entry, share int64) error {
+	var batch []tree.Entry
+	var size, names int64
+	flush := func() error {
+		todo := batch
+		batch, size, names = nil, 0, 0
+		if len(todo) == 0 {
+			return nil
+		}
+		return p.jobs.run(func(ctx context.Context) error { return p.batch(ctx, todo) })
+	}
+	first := true
+	for _, e := range files {
+		budget := min(p.budget(len(batch)+1), max(share, 1<<20))
+		if first {
+			budget = min(budget, firstBatch)
+		}
+		if e.Size > budget {
+			if err := p.pieces(e, min(p.budget(1), max(share, 1<<20))); err != nil {
+				return err
+			}
+			continue
+		}
+		if n := int64(len(e.Path)) + 8; size+e.Size > budget || names+n > pullNames {
+			if err := flush(); err != nil {
+				return err
+			}
+			first = false
+		}
+		batch, size, names = append(batch, e), size+e.Size, names+int64(len(e.Path))+8
+	}
+	return flush()
+}
+
+// compress decides whether the sandbox should.
+func (p *textPuller) compress() string {
+	if rate := p.rate.Load(); rate == 0 || rate > fastLink {
+		return "no"
+	}
+	return "yes"
+}
+
+// quoted are the names as words of the script.
+func (p *textPuller) quoted(files []tree.Entry) string {
+	var b []byte
+	for _, e := range files {
+		b = append(b, ' ')
+		b = script.AppendQuoted(b, "./"+p.remoteName(e))
+	}
+	return string(b)
+}
+
+// batch fetches whole files. If they are not all as they were listed, halves
+// of it are tried, down to the one that changed.
+func (p *textPuller) batch(ctx context.Context, files []tree.Entry) error {
+	err := p.tryBatch(ctx, files)
+	var cut *script.CutError
+	isCut := errors.As(err, &cut)
+	if err == nil || !isCut && provider.KindOf(err) != provider.Integrity {
+		return err
+	}
+	for _, e := range files {
+		if err := p.stage.RemoveStaged(e.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	if len(files) > 1 {
+		p.log("batch of %d files, again in halves: %v", len(files), err)
+		half := len(files) / 2
+		if err := p.batch(ctx, files[:half]); err != nil {
+			return err
+		}
+		return p.batch(ctx, files[half:])
+	}
+	if isCut { // even one file is too much at a time
+		return p.inPieces(ctx, files[0])
+	}
+	return p.changing(ctx, files[0])
+}
+
+func (p *textPuller) tryBatch(ctx context.Context, files []tree.Entry) error {
+	var size int64
+	odd := false
+	for _, e := range files {
+		size += e.Size
+		odd = odd || strings.ContainsAny(e.Path, "\n\r\\")
+	}
+	each := "$HASH \"$@\" | trim"
+	if odd {
+		each = "for f; do $HASH <\"$f\"; done | trim"
+	}
+	body := p.head() + "set --" + p.quoted(files) + "\ncat \"$@\" | pack " + p.compress() + "\n" + each + "\n"
+	label := fmt.Sprintf("fetch %d files", len(files))
+	return p.again(ctx, label, func(ctx context.Context) error {
+		start := time.Now()
+		return p.run(ctx, label, body, size, func(content io.Reader, sums func() ([]string, error)) error {
+			local := make([]string, len(files))
+			for i, e := range files {
+				if err := p.receive(e, content, &local[i]); err != nil {
+					return err
+				}
+			}
+			if err := atEnd(content); err != nil {
+				return err
+			}
+			p.measure(size, time.Since(start))
+			remote, err := sums()
+			if err != nil {
+				return err
+			}
+			for i, e := range files {
+				if i >= len(remote) || remote[i] != local[i] {
+					return integrityError(fmt.Sprintf("%q: the digest differs from the sandbox's", e.Path))
+				}
+			}
+			return nil
+		}, files...)
+	})
+}
+
+// measure notes the link's speed after a batch without compression.
+func (p *textPuller) measure(size int64, d time.Duration) {
+	if size >= firstBatch/2 && p.rate.Load() == 0 {
+		p.rate.Store(int64(float64(size) * 4 / 3 / d.Seconds()))
+	}
+}
+
+// head begins every script.
+func (p *textPuller) head() string {
+	pack := script.PackFunction
+	if p.session.Streams() {
+		pack = script.PassFunction
+	}
+	return "HASH=" + script.Quote(p.hasher.command) + "\ntrim() { " + p.hasher.trim + "; }\n" + pack +
+		"cd -P -- " + script.Quote(p.dir) + " || die 81 'the directory is gone'\n"
+}
+
+// run runs a script whose reply is packed content and digests. Staged files
+// are removed first, in case an earlier attempt left them.
+func (p *textPuller) run(ctx context.Context, label, body string, size int64, read func(content io.Reader, sums func() ([]string, error)) error, files ...tree.Entry) error {
+	for _, e := range files {
+		if err := p.stage.RemoveStaged(e.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	_, err := p.session.Run(ctx, script.Script{Label: label, Body: body, Consume: func(reply io.Reader) error {
+		content, rest, err := script.Unpack(reply, size)
+		if err != nil {
+			return malformed(err)
+		}
+		err = read(content, func() ([]string, error) {
+			text, err := io.ReadAll(io.LimitReader(rest, 1<<20))
+			return digestLines(text), err
+		})
+		if err == nil {
+			_, err = io.Copy(io.Discard, rest)
+		}
+		return malformed(err)
+	}})
+	var cut *script.CutError
+	if errors.As(err, &cut) && p.session.NoteCut(cut.Got) {
+		return &overLimit{err}
+	}
+	var exit *script.ExitError
+	if errors.As(err, &exit) && exit.Code != script.ExitGone {
+		return integrityError(err.Error()) // a file vanished or can't be read: the halves will show which
+	}
+	return err
+}
+
+// overLimit marks a reply that was cut because it was longer than what the
+// provider delivers: another attempt must ask for less.
+type overLimit struct{ error }
+
+func (o *overLimit) Unwrap() error { return o.error }
+
+// Temporary is false: the same would happen again.
+func (o *overLimit) Temporary() bool { return false }
+
+// malformed marks errors of the reply's form as worth another attempt.
+func malformed(err error) error {
+	if err == nil || provider.KindOf(err) != provider.Other || errors.Is(err, script.ErrCut) {
+		return err
+	}
+	return &provider.Error{Kind: provider.Integrity, Err: err}
+}
+
+func digestLines(text []byte) []string {
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && line != "-" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func atEnd(r io.Reader) error {
+	var b [1]byte
+	if n, err := io.ReadFull(r, b[:]); n != 0 {
+		return integrityError("more arrived than was listed")
+	} else if err != io.EOF {
+		return err
+	}
+	return nil
+}
+
+// receive writes one file of a batch.
+func (p *textPuller) receive(e tree.Entry, content io.Reader, sum *string) error {
+	f, err := p.stage.Create(e.Path)
+	if err != nil {
+		return err
+	}
+	w := &progressWriter{f: f, progress: p.progress, sum: (&digestList{hasher: p.hasher}).start()}
+	n, err := io.CopyN(w, content, e.Size)
+	if err != nil {
+		f.Close()
+		if w.err != nil {
+			return p.stage.WriteError(e.Path, w.err)
+		}
+		if err == io.EOF {
+			return integrityError(fmt.Sprintf("%q: received %d of %d bytes", e.Path, n, e.Size))
+		}
+		return err
+	}
+	*sum = strings.TrimSpace(digestLine(w.sum))
+	p.progress(1, 0)
+	return p.stage.FinishFile(f, e.Mode, e.Time)
+}
+
+// changing fetches a file that does not hold still: exactly as many bytes as
+// were listed. What that is worth is told as a problem.
+func (p *textPuller) changing(ctx context.Context, e tree.Entry) error {
+	body := p.head() + fmt.Sprintf("head -c %d %s | pack no\n", e.Size, script.Quote("./"+p.remoteName(e)))
+	err := p.again(ctx, "fetch a changing file", func(ctx context.Context) error {
+		return p.run(ctx, "fetch a changing file", body, e.Size, func(content io.Reader, _ func() ([]string, error)) error {
+			var sum string
+			return p.receive(e, content, &sum)
+		}, e)
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err == nil:
+		p.problem(tree.Problem{Path: e.Path, Err: errModified})
+	case provider.KindOf(err) == provider.Integrity:
+		p.fail(e.Path, fmt.Errorf("%w, or it can't be read: %w", errShrunk, err))
+	default:
+		return err
+	}
+	return nil
+}
+
+// pieces fetches a large file with all workers.
+func (p *textPuller) pieces(e tree.Entry, size int64) error {
+	if size > pieceAlign {
+		size -= size % pieceAlign
+	}
+	f, err := p.stage.Create(e.Path)
+	if err != nil {
+		return err
+	}
+	var left atomic.Int64
+	left.Store((e.Size + size - 1) / size)
+	for offset := int64(0); offset < e.Size; offset += size {
+		n := min(size, e.Size-offset)
+		err := p.jobs.run(func(ctx context.Context) error {
+			if err := p.piece(ctx, e, f, offset, n); err != nil {
+				return err
+			}
+			if left.Add(-1) > 0 {
+				return nil
+			}
+			p.progress(1, 0)
+			return p.stage.FinishFile(f, e.Mode, e.Time)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	p.big = append(p.big, e)
+	return nil
+}
+
+// inPieces fetches a file piece by piece, with the worker that found out that
+// it is too large for one reply.
+func (p *textPuller) inPieces(ctx context.Context, e tree.Entry) error {
+	f, err := p.stage.Create(e.Path)
+	if err != nil {
+		return err
+	}
+	if err := p.smaller(ctx, e, f, 0, e.Size); err != nil {
+		f.Close()
+		return err
+	}
+	p.progress(1, 0)
+	return p.stage.FinishFile(f, e.Mode, e.Time)
+}
+
+// smaller fetches a range in pieces that the provider delivers.
+func (p *textPuller) smaller(ctx context.Context, e tree.Entry, f io.WriterAt, offset, n int64) error {
+	size := p.budget(1)
+	if size > pieceAlign {
+		size -= size % pieceAlign
+	}
+	if size >= n {
+		return integrityError(fmt.Sprintf("%q: not even %d bytes arrive in one reply", e.Path, n))
+	}
+	for at := offset; at < offset+n; at += size {
+		if err := p.piece(ctx, e, f, at, min(size, offset+n-at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// piece fetches one piece of a file, in smaller ones if the sandbox turns out
+// to deliver less at a time.
+func (p *textPuller) piece(ctx context.Context, e tree.Entry, f io.WriterAt, offset, n int64) error {
+	label := fmt.Sprintf("piece of %.60q at %d", p.remoteName(e), offset)
+	name := script.Quote("./" + p.remoteName(e))
+	from := fmt.Sprintf("tail -c +%d -- %s | head -c %d", offset+1, name, n)
+	if offset%pieceAlign == 0 {
+		from = fmt.Sprintf("dd if=%s bs=%d skip=%d count=%d 2>/dev/null", name, pieceAlign, offset/pieceAlign, (n+pieceAlign-1)/pieceAlign)
+		if n%pieceAlign != 0 {
+			from += fmt.Sprintf(" | head -c %d", n)
+		}
+	}
+	body := p.head() + "from() { " + from + "; }\nfrom | pack " + p.compress() + "\nfrom | $HASH | trim\n"
+	err := p.again(ctx, label, func(ctx context.Context) error {
+		return p.run(ctx, label, body, n, func(content io.Reader, sums func() ([]string, error)) error {
+			sum := (&digestList{hasher: p.hasher}).start()
+			got, err := io.CopyN(io.MultiWriter(io.NewOffsetWriter(f, offset), sum), content, n)
+			p.progress(0, got)
+			if err == io.EOF {
+				return integrityError(fmt.Sprintf("%s: received %d of %d bytes", label, got, n))
+			}
+			if err != nil {
+				return p.stage.WriteError(e.Path, err)
+			}
+			if err := atEnd(content); err != nil {
+				return err
+			}
+			remote, err := sums()
+			if err == nil && (len(remote) != 1 || remote[0] != strings.TrimSpace(digestLine(sum))) {
+				err = integrityError(label + ": the digest differs from the sandbox's")
+			}
+			return err
+		})
+	})
+	var over *overLimit
+	if errors.As(err, &over) {
+		return p.smaller(ctx, e, f, offset, n)
+	}
+	return err
+}
+
+// checkUnchanged looks at the files that went in pieces once more: pieces of
+// different versions don't make a file.
+func (p *textPuller) checkUnchanged() error {
+	for _, e := range p.big {
+		name := script.Quote("./" + p.remoteName(e))
+		reply, err := p.session.Run(p.ctx, script.Script{Label: "check", Idempotent: true, Body: p.head() +
+			"stat -c '%s %Y' -- " + name + " 2>/dev/null || find " + name + " -prune -printf '%s %Ts\\n' 2>/dev/null || echo unknown\n"})
+		if err != nil {
+			return err
+		}
+		now := strings.TrimSpace(string(reply))
+		if now != "unknown" && now != fmt.Sprintf("%d %d", e.Size, e.Time.Sec) {
+			p.problem(tree.Problem{Path: e.Path, Err: errModified})
+		}
+	}
+	return nil
+}
