@@ -54,7 +54,7 @@ func (g *puller) fetch(files []tree.Entry) error {
 }
 
 func (g *puller) canStream() bool {
-	return g.session.Streams() && (g.facts.tar == "gnu" || g.facts.tar == "busybox")
+	return g.session.Streams() && hasTar(g.facts)
 }
 
 // remoteName is an entry's path in the sandbox, relative to g.dir.

@@ -229,7 +229,7 @@ func (c *carrier) carry(q question, p *plan) error {
 // route picks the way: an archive over a live stream if both sides can.
 func (c *carrier) route() (push func(context.Context) error, route Route, why string, err error) {
 	switch {
-	case c.session.Streams() && (c.facts.tar == "gnu" || c.facts.tar == "busybox"):
+	case c.session.Streams() && hasTar(c.facts):
 		c.report.Digests = c.report.Digests || c.opt.Verify
 		return c.pushStream, Stream, "the sandbox streams and has " + c.facts.tar + " tar", nil
 	case c.opt.Route == Stream:

@@ -20,24 +20,30 @@ import (
 // Partial means that everything else is in place.
 func Run(ctx context.Context, dir Direction, target Target, ops []Operation, opt Options) (*Report, error) {
 	start := time.Now()
-	meter := provider.Meter(target.Sandbox)
-	r := &runner{dir: dir, target: target, opt: opt, report: &Report{Direction: dir, DryRun: opt.DryRun, Atomic: true}}
-	r.sandbox = meter
-	if opt.IdleTimeout > 0 {
-		r.sandbox = provider.Idle(r.sandbox, opt.IdleTimeout)
-	}
-	r.sandbox = provider.Retry(r.sandbox, r.retryPolicy())
+	r := newRunner(dir, target, opt)
 	err := r.run(ctx, ops)
-	counts := meter.Counts()
+	counts := r.meter.Counts()
 	r.report.Calls, r.report.Wire = int(counts.Calls()), counts.BytesIn+counts.BytesOut
 	r.report.Elapsed = time.Since(start)
 	return r.report, err
 }
 
+// newRunner puts the wrappers around the sandbox.
+func newRunner(dir Direction, target Target, opt Options) *runner {
+	r := &runner{dir: dir, opt: opt, report: &Report{Direction: dir, DryRun: opt.DryRun, Atomic: true}}
+	r.meter = provider.Meter(target.Sandbox)
+	r.sandbox = r.meter
+	if opt.IdleTimeout > 0 {
+		r.sandbox = provider.Idle(r.sandbox, opt.IdleTimeout)
+	}
+	r.sandbox = provider.Retry(r.sandbox, r.retryPolicy())
+	return r
+}
+
 // runner is one run.
 type runner struct {
 	dir     Direction
-	target  Target
+	meter   *provider.Metered
 	sandbox provider.Sandbox
 	opt     Options
 	report  *Report

@@ -14,12 +14,14 @@ import (
 
 type logObs struct{ t *testing.T }
 
-func (l logObs) Routed(m Mapping, route Route, why string)                                       { l.t.Log("route", route, why) }
-func (l logObs) Planned(m Mapping, plan []PlannedEntry, files int, bytes int64)                  { l.t.Log("plan", len(plan), files, bytes) }
-func (l logObs) Progress(files int, bytes int64)                                                 {}
-func (l logObs) Phase(name string)                                                               {}
-func (l logObs) Warn(p tree.Problem)                                                             { l.t.Log("warn", p) }
-func (l logObs) Log(text string)                                                                 { l.t.Log(text) }
+func (l logObs) Routed(m Mapping, route Route, why string) { l.t.Log("route", route, why) }
+func (l logObs) Planned(m Mapping, plan []PlannedEntry, files int, bytes int64) {
+	l.t.Log("plan", len(plan), files, bytes)
+}
+func (l logObs) Progress(files int, bytes int64) {}
+func (l logObs) Phase(name string)               {}
+func (l logObs) Warn(p tree.Problem)             { l.t.Log("warn", p) }
+func (l logObs) Log(text string)                 { l.t.Log(text) }
 
 func TestSmoke(t *testing.T) {
 	for _, route := range []Route{Stream, Base64} {
