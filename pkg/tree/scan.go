@@ -67,7 +67,7 @@ func Scan(ctx context.Context, root string, opt ScanOptions) (*Snapshot, error) 
 	if err != nil {
 		return nil, err
 	}
-	w := &walker{ctx: ctx, opt: opt, root: root, real: real}
+	w := &walker{opt: opt, root: root, real: real}
 	s := &Snapshot{Root: entry}
 	switch entry.Type {
 	case Special:
@@ -83,7 +83,7 @@ func Scan(ctx context.Context, root string, opt ScanOptions) (*Snapshot, error) 
 	if opt.Follow {
 		top.up = &ancestor{id: identify(&entry, real)}
 	}
-	if err := w.run(top); err != nil {
+	if err := w.run(ctx, top); err != nil {
 		return nil, err
 	}
 	if top.unreadable != nil {

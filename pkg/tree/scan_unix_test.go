@@ -139,7 +139,7 @@ func TestScanUnreadable(t *testing.T) {
 // walkOne reads the single directory d as a scan of root would.
 func walkOne(t *testing.T, root string, d *dirNode) *Snapshot {
 	t.Helper()
-	w := &walker{ctx: t.Context(), root: root, real: root}
+	w := &walker{root: root, real: root}
 	if err := w.read(d); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestScanVanishedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.close()
-	w := &walker{ctx: t.Context(), root: root, real: root}
+	w := &walker{root: root, real: root}
 	d := &dirNode{real: root, rules: mustRules(t, RuleOptions{Exclude: []string{"*.tmp"}})}
 	for _, name := range []string{"gone", "gone.tmp"} {
 		if err := w.look(d, h, name); err != nil {

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 
 // walker reads directories with a few workers.
 type walker struct {
-	ctx   context.Context
 	opt   ScanOptions
 	root  string // as the user wrote it
 	real  string // absolute, links resolved
@@ -52,10 +52,10 @@ const (
 )
 
 // run reads top and everything below it.
-func (w *walker) run(top *dirNode) error {
+func (w *walker) run(ctx context.Context, top *dirNode) error {
 	w.wake.L = &w.mu
 	w.queue, w.pending = []*dirNode{top}, 1
-	stop := context.AfterFunc(w.ctx, func() { w.fail(w.ctx.Err()) })
+	stop := context.AfterFunc(ctx, func() { w.fail(ctx.Err()) })
 	defer stop()
 	var workers sync.WaitGroup
 	for range min(max(runtime.GOMAXPROCS(0), minWorkers), maxWorkers) {
@@ -68,8 +68,7 @@ func (w *walker) run(top *dirNode) error {
 // work reads directories until none is left.
 func (w *walker) work() {
 	for d := w.take(); d != nil; d = w.take() {
-		err := w.read(d)
-		if err != nil {
+		if err := w.read(d); err != nil {
 			w.fail(err)
 		}
 		w.done(d)
@@ -164,18 +163,17 @@ func (w *walker) look(d *dirNode, h *dirHandle, name string) error {
 		return nil
 	}
 	e := Entry{Path: join(d.path, name)}
-	real := filepath.Join(d.real, name)
-	err := h.lstat(name, &e)
+	real, err := "", h.lstat(name, &e)
 	if err == nil && e.Type == Symlink && w.opt.Follow {
-		real, err = w.follow(real, &e)
+		real, err = w.follow(filepath.Join(d.real, name), &e)
 	}
 	if d.rules.Excluded(e.Path, e.Type == Dir) {
 		d.excluded++
 		return nil
 	}
-	var up *ancestor
-	if err == nil && e.Type == Dir && d.up != nil {
-		up, err = d.up.descend(&e, real)
+	var sub *dirNode
+	if err == nil && e.Type == Dir {
+		sub, err = d.descend(&e, cmp.Or(real, filepath.Join(d.real, name)))
 	}
 	if err != nil {
 		d.problem(e.Path, bareError(err), false)
@@ -189,9 +187,21 @@ func (w *walker) look(d *dirNode, h *dirHandle, name string) error {
 	case Special:
 		d.problems = append(d.problems, specialProblem(&e))
 	case Dir:
-		d.subs = append(d.subs, &dirNode{path: e.Path, real: real, rules: d.rules, up: up})
+		d.subs = append(d.subs, sub)
 	}
 	return nil
+}
+
+// descend makes the node of a directory in d. When links are followed it may
+// be one that d is in.
+func (d *dirNode) descend(e *Entry, real string) (*dirNode, error) {
+	sub := &dirNode{path: e.Path, real: real, rules: d.rules}
+	if d.up == nil {
+		return sub, nil
+	}
+	var err error
+	sub.up, err = d.up.descend(e, real)
+	return sub, err
 }
 
 // readIgnore reads an ignore file of a directory with the given names, for
