@@ -17,6 +17,10 @@ import (
 // maxWarnings is how many warnings are shown without -v: a screen's worth.
 const maxWarnings = 20
 
+// barWidth leaves a few of 80 columns empty, so that the terminal's "^C" does
+// not wrap the line that has to be cleared then.
+const barWidth = 12
+
 // textPrinter prints for people. Plans that were asked for go to out, all
 // else to err.
 type textPrinter struct {
@@ -171,7 +175,7 @@ func (p *textPrinter) growBar() {
 		progressbar.OptionShowCount(),
 		progressbar.OptionUseIECUnits(true),
 		progressbar.OptionSetPredictTime(true),
-		progressbar.OptionFullWidth(),
+		progressbar.OptionSetWidth(barWidth),
 		progressbar.OptionUseANSICodes(true),
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),

@@ -10,8 +10,12 @@ package cmd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"slices"
+	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -36,16 +40,48 @@ type app struct {
 // the exit code. If ctx is cancelled by [Interrupted], it cleans up and returns
 // the code of that signal.
 func Execute(ctx context.Context, args []string, streams Stdio) int {
-	a := &app{Stdio: streams, drivers: drivers()}
+	out := &watchedWriter{w: streams.Out}
+	a := &app{Stdio: Stdio{In: streams.In, Out: out, Err: streams.Err}, drivers: drivers()}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = out.failure()
+	}
 	code := exitCodeOf(ctx, err)
 	if err != nil && err != errDifferences {
 		json := a.out.json || slices.Contains(args, "--json")
 		a.showError(inContext(ctx, cmd, err), code, json)
 	}
 	return code
+}
+
+// watchedWriter remembers that something could not be written. Printers go on
+// then, since the work matters more than its report, but the command fails.
+type watchedWriter struct {
+	w   io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (w *watchedWriter) Write(data []byte) (int, error) {
+	n, err := w.w.Write(data)
+	if err != nil {
+		w.mu.Lock()
+		w.err = err
+		w.mu.Unlock()
+	}
+	return n, err
+}
+
+// failure is nil also if the reader has gone, having seen enough.
+func (w *watchedWriter) failure() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil || errors.Is(w.err, syscall.EPIPE) {
+		return nil
+	}
+	return fmt.Errorf("print the result: %w", w.err)
 }
 
 func (a *app) rootCommand() *cobra.Command {
