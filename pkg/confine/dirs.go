@@ -10,11 +10,10 @@ import (
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
-// openDirs is how many directory handles a cache keeps. macOS starts processes
-// with 256 descriptors. Trees are walked in order, so a handful suffices;
-// measured on 10,000 files in 100 directories, 8 workers: 16 handles are as
-// fast as 1,000.
-const openDirs = 64
+// openDirs is how many directory handles a cache keeps. Trees are walked in
+// order, so few are needed at a time. Publishing holds two caches with up to two
+// descriptors a handle, and macOS starts processes with 256 descriptors.
+const openDirs = 32
 
 // dir is an open directory. Operations on it take a single name.
 type dir struct {

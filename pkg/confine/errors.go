@@ -60,7 +60,8 @@ func trim(err error) error {
 
 // relOf returns the path in the staged tree of a file that Create returned.
 func (s *Stage) relOf(f *os.File) string {
-	rel := strings.TrimPrefix(f.Name(), s.inner.top.Name())
+	// Names of files in an os.Root are put together, not clean.
+	rel := strings.TrimPrefix(filepath.Clean(f.Name()), filepath.Clean(s.inner.top.Name()))
 	rel = strings.TrimLeft(filepath.ToSlash(rel), "/")
 	return strings.TrimPrefix(strings.TrimPrefix(rel, stagedName), "/")
 }

@@ -27,6 +27,7 @@ type Source struct {
 	AllowExternal bool
 
 	root string
+	real string    // the root without links
 	dirs *dirCache // nil if the root is a file
 }
 
@@ -41,7 +42,13 @@ func OpenSource(root string) (*Source, error) {
 	if !info.IsDir() {
 		return s, nil
 	}
-	dir, err := os.OpenRoot(root)
+	if s.real, err = filepath.EvalSymlinks(root); err == nil {
+		s.real, err = filepath.Abs(s.real)
+	}
+	if err != nil {
+		return nil, readError(root, err)
+	}
+	dir, err := os.OpenRoot(s.real)
 	if err != nil {
 		return nil, readError(root, err)
 	}
@@ -156,15 +163,11 @@ func (s *Source) openBelow(rel string, err error) (*os.File, fs.FileInfo, error)
 	if provider.KindOf(err) != provider.Confined {
 		return nil, nil, err // no link is involved
 	}
-	root, err := filepath.EvalSymlinks(s.root)
-	if err != nil {
-		return nil, nil, err
-	}
-	full, err := filepath.EvalSymlinks(filepath.Join(root, filepath.FromSlash(rel)))
+	full, err := filepath.EvalSymlinks(filepath.Join(s.real, filepath.FromSlash(rel)))
 	if err != nil {
 		return nil, nil, &fs.PathError{Op: "open", Path: rel, Err: cause(err)}
 	}
-	real, err := filepath.Rel(root, full)
+	real, err := filepath.Rel(s.real, full)
 	if err != nil || leaves(filepath.ToSlash(real)) {
 		return nil, nil, refuse("open", "to follow it, add --allow-external-symlinks",
 			"%s leads out of %s, to %s", quote(rel), quote(s.root), quote(full))

@@ -469,3 +469,43 @@ func TestStageBeatShowsLife(t *testing.T) {
 		t.Errorf("owner file is from %v, %v", info.ModTime(), err)
 	}
 }
+
+// TestCopyFile is what Link does on a file system without hard links.
+func TestCopyFile(t *testing.T) {
+	s := openStage(t, filepath.Join(t.TempDir(), "out"), Beside)
+	check(t, s.Mkdir(""))
+	stageFile(t, s, "a", "content")
+	check(t, s.Symlink("a", "taken"))
+	d, err := s.inner.open(stagedName, false)
+	check(t, err)
+	defer d.release()
+	info, err := d.Lstat("a")
+	check(t, err)
+	check(t, copyFile(d, "a", d, "b", info))
+	if err := copyFile(d, "a", d, "taken", info); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("copy over a link: %v", err)
+	}
+	assertTree(t, s.Path(), map[string]string{"a": "content", "b": "content", "taken": "->a"})
+	assertTime(t, filepath.Join(s.Path(), "b"), testTime)
+	if runtime.GOOS != "windows" {
+		assertMode(t, filepath.Join(s.Path(), "b"), 0o640)
+	}
+}
+
+func TestStageErrorsNameTheDestination(t *testing.T) {
+	dest := filepath.Join(t.TempDir(), "out")
+	s := openStage(t, dest, Beside)
+	check(t, s.Mkdir(""))
+	check(t, s.Mkdir("d"))
+	f, err := s.Create("d/f")
+	check(t, err)
+	if rel := s.relOf(f); rel != "d/f" {
+		t.Errorf("relOf = %q", rel)
+	}
+	check(t, f.Close())
+	for _, err := range []error{s.FinishFile(f, 0o644, testTime), s.Mkdir("d/f")} {
+		if want := fmt.Sprintf("%q: ", filepath.Join(dest, "d", "f")); !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), tree.ScratchPrefix) {
+			t.Errorf("%v does not name %s, or names the scratch directory", err, want)
+		}
+	}
+}

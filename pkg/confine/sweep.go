@@ -51,10 +51,10 @@ func Sweep(dest string) error {
 // base, or all if base is empty.
 func sweepDir(path, base string) error {
 	root, err := os.OpenRoot(path)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return nil // then no stage of ours can be there
+	case err != nil:
 		return fmt.Errorf("sweep %s: %w", quote(path), cause(err))
 	}
 	outer, err := newDirCache(root, true)
