@@ -121,7 +121,7 @@ func (f *Fake) Capabilities() provider.Capabilities {
 		MaxStdin: o.MaxStdin, MaxStdout: o.MaxStdout,
 		MergedOutput: o.MergedOutput, TextOutput: o.TextOutput,
 		MaxArg: o.MaxArg, MaxConcurrent: o.MaxConcurrent,
-		Stream: o.Stream, Files: o.Files,
+		Stream: o.Stream, Files: o.Files, EarlyExit: o.LoseTail > 0,
 	}
 	if !o.Stream {
 		caps.Notes = append(caps.Notes, "stream: the fake was made without it")

@@ -170,9 +170,6 @@ func (f *Fake) findTools(names []string, special bool) (map[string]string, error
 		return nil, fmt.Errorf("%s --list: %w", busybox, err)
 	}
 	applets := strings.Fields(string(list))
-	if f.opts.Only == nil {
-		names = applets
-	}
 	for _, name := range names {
 		if slices.Contains(applets, name) {
 			tools[name] = busybox
