@@ -98,6 +98,11 @@ type Capabilities struct {
 	// MergedOutput says that standard error arrives mixed into standard
 	// output.
 	MergedOutput bool
+	// EarlyExit says that the end of a command's output is lost if the command
+	// exits before the output was read (containerd; kubernetes/kubernetes#124571).
+	// Commands then have to wait before they exit, best for an acknowledgement
+	// on standard input.
+	EarlyExit bool
 	// TextOutput says that output is carried as text, so that bytes that are
 	// not UTF-8 are lost.
 	TextOutput bool

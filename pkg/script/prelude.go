@@ -56,7 +56,7 @@ die() { printf 'sbsync: %s\n' "$2" >&2; exit "$1"; }
 // get into it where a provider merges the two. The outer shell keeps stdout and
 // stderr open while the body reads its input: containerd stops delivering
 // stdin once the process's stdout is closed (containerd#13934).
-func wrap(body, word string, mode inputMode, size int64) string {
+func wrap(body, word string, mode inputMode, size int64, earlyExit bool) string {
 	var b strings.Builder
 	b.WriteString(prelude)
 	b.WriteString(strings.Replace(inputFunctions[mode], "%SIZE%", strconv.FormatInt(size, 10), 1))
@@ -64,8 +64,13 @@ func wrap(body, word string, mode inputMode, size int64) string {
 	b.WriteString("e=$( { (\n" + body + "\n) 3>&-; printf '\\nrc=%s' \"$?\" >&2; } 2>&1 >&3 | tail -c 32768)\n")
 	b.WriteString("rc=${e##*rc=}\n")
 	b.WriteString("printf '\\nsbsync-err " + word + "\\n%s\\nsbsync-end " + word + " %s\\n' \"${e%rc=*}\" \"$rc\"\n")
-	if mode == inputAck || mode == inputBounded {
+	switch {
+	case mode == inputAck || mode == inputBounded:
 		b.WriteString("read -r ack\n")
+	case earlyExit:
+		// The end of the input was the end of what was sent, so it can't be
+		// the acknowledgement too.
+		b.WriteString("sleep 0.5 2>/dev/null || sleep 1\n")
 	}
 	b.WriteString("exit \"$rc\"\n")
 	return b.String()

@@ -198,6 +198,8 @@ func (s *Session) prepare(cmd *provider.Command, sc Script, word string, fr *fra
 		default:
 			mode, cmd.Stdin = inputRaw, sc.Input
 		}
+	case sc.Input == nil && s.caps.EarlyExit && s.UsesStdin() && s.caps.HalfClose:
+		mode, cmd.Stdin = inputAck, waitFor(fr.ended, fr.closed)
 	case sc.Input == nil:
 	case s.UsesStdin():
 		mode = inputStdin
@@ -216,7 +218,7 @@ func (s *Session) prepare(cmd *provider.Command, sc Script, word string, fr *fra
 			return fmt.Errorf("%s: %w", sc.Label, err)
 		}
 	}
-	text := wrap(sc.Body, word, mode, sc.InputSize)
+	text := wrap(sc.Body, word, mode, sc.InputSize, s.caps.EarlyExit)
 	if len(text) > s.maxArg() {
 		return fmt.Errorf("%s: script of %d bytes is longer than one argument may be (%d)", sc.Label, len(text), s.maxArg())
 	}

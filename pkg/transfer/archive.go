@@ -72,7 +72,7 @@ func (s *sender) fail(p string, err error) {
 
 // file writes a file as a member of w. What goes wrong with the file itself is
 // reported, and the archive stays valid; the error is the archive's.
-func (s *sender) file(w *tarball.Writer, e tree.Entry) error {
+func (s *sender) file(w archive, e tree.Entry) error {
 	f, info := s.open(e)
 	if f == nil {
 		return nil
@@ -175,7 +175,7 @@ func digestLine(sum hash.Hash) string {
 
 // write appends the lists as members, named apart from other archives' by id,
 // and starts the next lists.
-func (d *digestList) write(w *tarball.Writer, id string) error {
+func (d *digestList) write(w archive, id string) error {
 	for _, part := range d.parts(id) {
 		if err := w.WriteBytes(tarball.Header{Name: part.name, Type: tarball.RegularFile, Mode: 0o600}, part.content); err != nil {
 			return err

@@ -20,6 +20,7 @@ import (
 type facts struct {
 	tar       string // "gnu", "busybox", "other", "" if there is none
 	tools     map[string]bool
+	gnuTouch  bool
 	uid       string
 	stdin     string // "ok", "lost"; "" if not tried
 	kind      byte   // of the path: 'd', 'f', 'l' (a link, but not to a directory), 's', '-' if nothing is there
@@ -77,6 +78,9 @@ if have tar; then
 	case $(tar --version 2>&1 </dev/null) in *GNU*) t=gnu ;; *[Bb]usy[Bb]ox*) t=busybox ;; *) t=other ;; esac
 fi
 fact tar "$t"
+if [ "$t" != gnu ] && have touch; then
+	case $(touch --version 2>&1 </dev/null) in *GNU*) fact touch gnu ;; esac
+fi
 l=; for c in ` + toolNames + `; do if have $c; then l="$l $c"; fi; done
 fact tools "$l"
 fact uid "$(id -u 2>/dev/null)"
@@ -184,6 +188,8 @@ func (f *facts) set(key, value string) {
 	switch key {
 	case "tar":
 		f.tar = value
+	case "touch":
+		f.gnuTouch = value == "gnu"
 	case "tools":
 		for name := range strings.FieldsSeq(value) {
 			f.tools[name] = true
@@ -246,6 +252,10 @@ func connect(ctx context.Context, s *script.Session, q question) (*facts, error)
 		}
 	}
 }
+
+// touchNs says whether the sandbox's touch takes fractions of a second.
+// BusyBox 1.35 does not.
+func (f *facts) touchNs() bool { return f.tar == "gnu" || f.gnuTouch }
 
 // hasher is a command that prints digests, one a line, for the files named in
 // its arguments.

@@ -216,8 +216,10 @@ func (rx *receiver) archive(r io.Reader) error {
 			return &provider.Error{Kind: provider.Confined, Err: fmt.Errorf("the sandbox sent %s %q, which was not asked for", h.Type, h.Name)}
 		}
 		delete(rx.want, h.Name)
-		if h.Size != e.Size || h.Time.Sec != e.Time.Sec {
-			e.Size, e.Time = h.Size, h.Time // it changed after it was listed
+		if h.Size != e.Size || h.Time.Sec != e.Time.Sec && e.Time.Sec >= 0 {
+			// It changed after it was listed. (BusyBox's tar can't tell times
+			// before 1970.)
+			e.Size, e.Time = h.Size, h.Time
 		}
 		if err := rx.member(e, tr); err != nil {
 			return err

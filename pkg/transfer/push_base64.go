@@ -85,7 +85,10 @@ func (c *carrier) pushBase64(ctx context.Context) error {
 	}
 	p := &chunker{c: c, s: c.newSender(), sizes: c.chunkSizes(), gzip: c.facts.tools["gzip"], jobs: newJobs(ctx, c.concurrency())}
 	p.s.digests = &digestList{hasher: h}
-	p.prepare = prepareScript(c.place, h)
+	p.prepare = prepareScript(c.place, h) + unpackPlain
+	if hasTar(c.facts) {
+		p.prepare = prepareScript(c.place, h) + unpackTar
+	}
 	if _, err := c.session.Run(ctx, script.Script{Label: "stage", Body: p.prepare + removeScript(c.stale) + "stage\n"}); err != nil {
 		return err
 	}
@@ -190,7 +193,7 @@ func (p *chunker) full(size int64) bool {
 type packer struct {
 	buf  *bytes.Buffer
 	zip  *gzipper
-	w    *tarball.Writer
+	w    archive
 	dirs map[string]bool
 	raw  int64 // content and headers
 	// pending is the part of raw that may not have reached buf yet.
@@ -200,7 +203,9 @@ type packer struct {
 func (p *chunker) newPacker() *packer {
 	k := &packer{buf: getBuffer(), dirs: map[string]bool{}}
 	k.zip = newGzipper(k.buf, p.gzip)
-	k.w = tarball.NewWriter(k.zip)
+	if k.w = tarball.NewWriter(k.zip); !hasTar(p.c.facts) {
+		k.w = newPlainArchive(k.zip, p.c.facts.touchNs())
+	}
 	return k
 }
 
@@ -261,7 +266,7 @@ func (p *chunker) flush() error {
 		return err
 	}
 	body := p.prepare + "cd -- \"$S\" || die 81 'the staging directory is gone'\ntouch \"$S\"\n" +
-		"input \"$@\"" + p.unzip() + " | tar -xpof - || die 83 'the archive did not arrive whole'\n" + verifyScript(id)
+		"input \"$@\"" + p.unzip() + " | unpack " + id + " || die 83 'the archive did not arrive whole'\n" + verifyScript(id)
 	return p.jobs.run(func(ctx context.Context) error {
 		defer putBuffer(k.buf)
 		return p.c.again(ctx, "chunk "+id, func(ctx context.Context) error {
@@ -314,7 +319,7 @@ func (p *chunker) pieces(e tree.Entry) error {
 		}
 	}
 	p.jobs.then(func() { p.s.settle(e.Path, info, pf.after, false, pf.short.Load(), nil) })
-	w := publisher{touchNs: p.c.facts.tar == "gnu"}
+	w := publisher{touchNs: p.c.facts.touchNs()}
 	fmt.Fprintf(&p.finals, "%s %s && chmod %04o -- %s || die 86 'metadata cannot be set'\n", w.touch(timeOf(info)), script.Quote(name), e.Mode, script.Quote(name))
 	return nil
 }
@@ -421,7 +426,7 @@ func (p *chunker) finish(ctx context.Context) error {
 	}
 	defer putBuffer(k.buf)
 	body := p.prepare + "NONCE=" + nonce + "\ntrap 'cd /; unstage' EXIT\ncd -- \"$S\" || die 81 'the staging directory is gone'\n" +
-		"SOURCE | tar -xpof - || die 83 'the archive did not arrive whole'\n" +
+		"SOURCE | unpack end || die 83 'the archive did not arrive whole'\n" +
 		"l=; [ ! -f seal ] || read -r l <seal\n[ \"$l\" = \"# sbsync $NONCE\" ] || die 83 'the archive did not arrive whole'\n. ./seal\n"
 	source := "input \"$@\"" + p.unzip()
 	var input io.Reader = bytes.NewReader(data)

@@ -103,7 +103,7 @@ func (c *carrier) writeArchive(dst io.Writer, s *sender, nonce string) error {
 
 // writeParents writes the directories that exist in the target already but are
 // needed in the staged tree.
-func (c *carrier) writeParents(w *tarball.Writer) error {
+func (c *carrier) writeParents(w archive) error {
 	if c.plan.root.Type == tree.Dir {
 		if err := w.WriteHeader(tarball.Header{Name: stagedTree, Type: tarball.Directory, Mode: 0o700}); err != nil {
 			return err
@@ -118,7 +118,7 @@ func (c *carrier) writeParents(w *tarball.Writer) error {
 }
 
 // writeEntry writes one entry. Directories are writable until all is in them.
-func (c *carrier) writeEntry(w *tarball.Writer, s *sender, e tree.Entry) error {
+func (c *carrier) writeEntry(w archive, s *sender, e tree.Entry) error {
 	h := header(e)
 	switch {
 	case e.Type == tree.Dir:
@@ -146,7 +146,7 @@ var errFirstLink = errors.New("the file that it is a hard link to could not be r
 // writeDirectories writes new directories once more, with their modes and
 // times, the deepest first. GNU tar would delay both by itself; BusyBox 1.35
 // sets modes at once and keeps no times.
-func (c *carrier) writeDirectories(w *tarball.Writer) error {
+func (c *carrier) writeDirectories(w archive) error {
 	for i := len(c.plan.send) - 1; i >= 0; i-- {
 		e := c.plan.send[i]
 		if e.Type != tree.Dir {

@@ -67,7 +67,7 @@ type publisher struct {
 // They run in the staging directory. failed are staged entries that must not
 // be published.
 func publishScript(pl place, f *facts, p *plan, failed map[string]bool) string {
-	w := &publisher{pl: pl, touchNs: f.tar == "gnu"}
+	w := &publisher{pl: pl, touchNs: f.touchNs()}
 	w.WriteString(`broken() { die 86 "publishing failed: $1"; }` + "\n")
 	for _, e := range p.send {
 		if failed[e.Path] {
