@@ -119,6 +119,14 @@ func TestTrailerThatIsTooLong(t *testing.T) {
 	}
 }
 
+func TestTrailerThatCannotBeFound(t *testing.T) {
+	for _, trailer := range []string{"a\nb", "\n", "\x00", strings.Repeat("x", MaxTrailer+1)} {
+		if _, err := NewReader(strings.NewReader(trailer+"\n"), ReaderOptions{Trailer: trailer}).Next(); err == nil || err == io.EOF {
+			t.Errorf("%.10q: got %v, want an error", trailer, err)
+		}
+	}
+}
+
 func TestErrorsOfTheStreamPass(t *testing.T) {
 	lost := errors.New("connection lost")
 	data := lively(t)

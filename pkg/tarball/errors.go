@@ -32,7 +32,7 @@ type FormatError struct {
 func (e *FormatError) Error() string {
 	where := fmt.Sprintf("offset %d", e.Offset)
 	if e.Name != "" {
-		where = fmt.Sprintf("member %q at offset %d", e.Name, e.Offset)
+		where = fmt.Sprintf("member %.300q at offset %d", e.Name, e.Offset) // a hostile one may be long
 	}
 	return fmt.Sprintf("read archive: %s: %s: %s", where, e.kind(), e.Reason)
 }

@@ -3,6 +3,7 @@ package tarball
 import (
 	"fmt"
 	"io"
+	"strings"
 )
 
 // ReaderOptions says where an archive ends and how large it may be. A limit of
@@ -11,9 +12,9 @@ import (
 type ReaderOptions struct {
 	// Trailer begins the line that ends the stream. With it the stream may
 	// hold any number of archives one after the other, none included, and
-	// nothing is read beyond what the line takes. It must be something that no
-	// member's name begins with, random for instance, without a newline, and
-	// leave room for the rest within MaxTrailer bytes.
+	// nothing is waited for beyond what the line takes. It must be something
+	// that no member's name begins with, random for instance, without newlines
+	// and NULs, and short enough for a line of MaxTrailer bytes.
 	//
 	// Without it the stream holds one archive and then ends.
 	Trailer string
@@ -54,7 +55,11 @@ func NewReader(r io.Reader, opt ReaderOptions) *Reader {
 	if opt.MaxPath == 0 {
 		opt.MaxPath = DefaultMaxPath
 	}
-	return &Reader{in: input{src: r, buf: make([]byte, readBuffer)}, opt: opt}
+	reader := &Reader{in: input{src: r, buf: make([]byte, readBuffer)}, opt: opt}
+	if strings.ContainsAny(opt.Trailer, "\n\x00") || len(opt.Trailer) > MaxTrailer {
+		reader.err = fmt.Errorf("read archive: trailer %q cannot be found", opt.Trailer)
+	}
+	return reader
 }
 
 // Next skips what is left of the current member and returns the next one's

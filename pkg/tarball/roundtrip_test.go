@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -92,6 +93,9 @@ func variety() []member {
 	for _, n := range []int{99, 100, 101, 155, 156, 255, 256, 257, 300, 1000} {
 		members = append(members, file(longPath(n), "deep"))
 	}
+	for _, n := range []int{154, 155, 156} { // around the longest prefix
+		members = append(members, file(strings.Repeat("p", n)+"/"+strings.Repeat("n", 100), "prefix"))
+	}
 	return members
 }
 
@@ -170,6 +174,21 @@ func TestUnreadContentIsSkipped(t *testing.T) {
 	if _, err := r.Next(); err != io.EOF {
 		t.Errorf("got %v, want io.EOF", err)
 	}
+}
+
+// Headers come across the end of the buffer.
+func TestHeadersArriveInPieces(t *testing.T) {
+	var want []member
+	for i := range 3 * readBuffer / blockSize {
+		want = append(want, file("f"+strconv.Itoa(i), ""))
+	}
+	src := bytes.NewReader(archive(t, want...))
+	pieces := readerFunc(func(p []byte) (int, error) { return src.Read(p[:min(len(p), 1000)]) })
+	got, err := readAll(NewReader(pieces, ReaderOptions{}))
+	if err != nil {
+		t.Error(err)
+	}
+	checkSame(t, got, want)
 }
 
 func TestWriteTo(t *testing.T) {
