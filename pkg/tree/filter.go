@@ -72,9 +72,6 @@ func (f *filter) enter(dir string, above *Rules) error {
 	if err != nil {
 		return err
 	}
-	if rules.nested {
-		f.nested = append(f.nested, Problem{Path: dir, Err: ErrNested, Skip: true})
-	}
 	if _, ok := f.troubled[dir]; ok {
 		f.troubled[dir] = rules
 	}
@@ -88,8 +85,12 @@ func (f *filter) entry(e *Entry) error {
 		f.stack = f.stack[:len(f.stack)-1]
 	}
 	top := f.top()
-	if top.rules == nil || top.rules.nested {
+	if top.rules == nil {
 		return nil // below an excluded directory: neither carried nor counted
+	}
+	if top.rules.nested {
+		f.skipNested(top.path)
+		return nil
 	}
 	if top.rules.Excluded(e.Path, e.Type == Dir) {
 		f.out.Excluded++
@@ -104,6 +105,13 @@ func (f *filter) entry(e *Entry) error {
 		return f.enter(e.Path, top.rules)
 	}
 	return nil
+}
+
+// skipNested notes, once, that what is in a nested repository is left out.
+func (f *filter) skipNested(dir string) {
+	if n := len(f.nested); n == 0 || f.nested[n-1].Path != dir {
+		f.nested = append(f.nested, Problem{Path: dir, Err: ErrNested, Skip: true})
+	}
 }
 
 func (f *filter) top() filterDir { return f.stack[len(f.stack)-1] }

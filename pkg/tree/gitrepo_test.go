@@ -306,6 +306,10 @@ func TestGitWorktreesAndSubmodules(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(outer, "mod")); err != nil {
 		t.Fatal(err)
 	}
+	mustMkdir(t, filepath.Join(outer, "mod"))
+	if s := scanGit(t, outer); len(s.Problems) != 0 {
+		t.Errorf("problems %q, want none for an empty directory", problemsOf(s))
+	}
 	plantEmpty(t, outer, "mod/new")
 	sameAsGit(t, outer)
 }

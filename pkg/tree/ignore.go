@@ -29,9 +29,13 @@ type RuleOptions struct {
 	// core.excludesFile; tracked files are carried although ignored; .git is
 	// not carried, unless Exclude has "!.git", which carries it whole; nested
 	// repositories and submodules are carried as empty directories, with a
-	// [Problem] that says so. A sparse or assume-unchanged entry counts as
-	// tracked. Directories are carried even if git would find nothing in
-	// them. Outside a repository .gitignore files and core.excludesFile count.
+	// [Problem] that says so. Directories are carried even if git would find
+	// nothing in them. Outside a repository .gitignore files and
+	// core.excludesFile count.
+	//
+	// The repository is the one that Root lies in, whatever GIT_DIR or
+	// core.worktree say. A .gitignore that a sparse checkout keeps out of the
+	// work tree is not known.
 	//
 	// If Root itself is ignored, the patterns that ignore it do not apply to
 	// what is in it: what was named is carried.

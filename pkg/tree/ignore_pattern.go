@@ -13,8 +13,8 @@ const maxPattern = 16 << 10
 // pattern is one line of an ignore file, compiled.
 type pattern struct {
 	kind    patternKind
-	literal string // what the text must be, begin with (path) or end with (suffix)
-	glob    *glob  // matches the rest of a path after literal, or a whole name
+	literal string // what the text must be, end with (matchSuffix) or begin with
+	glob    *glob  // what follows a literal beginning
 	negated bool
 	dirOnly bool
 }
@@ -51,41 +51,32 @@ func parsePattern(text string, fold bool) (pattern, error) {
 		text = foldUnescaped(text)
 	}
 	if anchored {
-		return p.compilePath(text, fold)
+		return p.compile(text, matchPath, matchPathGlob, fold)
 	}
 	return p.compileName(text, fold)
 }
 
 func (p pattern) compileName(text string, fold bool) (pattern, error) {
-	switch {
-	case !strings.ContainsAny(text, globSpecial):
-		p.kind, p.literal = matchName, text
-	case text[0] == '*' && !strings.ContainsAny(text[1:], globSpecial):
+	if text[0] == '*' && !strings.ContainsAny(text[1:], globSpecial) {
 		p.kind, p.literal = matchSuffix, text[1:]
-	default:
-		g, err := compileGlob(text, fold)
-		if err != nil {
-			return p, err
-		}
-		p.kind, p.glob = matchNameGlob, g
+		return p, nil
 	}
-	return p, nil
+	return p.compile(text, matchName, matchNameGlob, fold)
 }
 
-// compilePath splits off the literal beginning and compiles the rest alone,
-// as git does: so "a**/b" is a "**" to git although the stars do not stand
-// alone, and "**" after a literal "x/" need not see the "/".
-func (p pattern) compilePath(text string, fold bool) (pattern, error) {
+// compile splits off the literal beginning and compiles the rest alone, as git
+// does: so "a**/b" is a "**" to git although the stars do not stand alone.
+func (p pattern) compile(text string, literal, globbed patternKind, fold bool) (pattern, error) {
 	cut := strings.IndexAny(text, globSpecial)
 	if cut < 0 {
-		p.kind, p.literal = matchPath, text
+		p.kind, p.literal = literal, text
 		return p, nil
 	}
 	g, err := compileGlob(text[cut:], fold)
 	if err != nil {
 		return p, err
 	}
-	p.kind, p.literal, p.glob = matchPathGlob, text[:cut], g
+	p.kind, p.literal, p.glob = globbed, text[:cut], g
 	return p, nil
 }
 
@@ -122,7 +113,7 @@ func (p *pattern) matches(path, name string, isDir bool) bool {
 	case matchSuffix:
 		return strings.HasSuffix(name, p.literal)
 	case matchNameGlob:
-		return p.glob.match(name)
+		return strings.HasPrefix(name, p.literal) && p.glob.match(name[len(p.literal):])
 	case matchPath:
 		return path == p.literal
 	case matchPathGlob:

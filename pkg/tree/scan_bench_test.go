@@ -1,6 +1,8 @@
 package tree
 
 import (
+	"fmt"
+	"io/fs"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -15,5 +17,39 @@ func BenchmarkScan(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(len(s.Entries)), "entries")
+	}
+}
+
+// BenchmarkWalkDir is what the standard library needs for the same.
+func BenchmarkWalkDir(b *testing.B) {
+	root := filepath.Join(runtime.GOROOT(), "src")
+	for b.Loop() {
+		err := filepath.WalkDir(root, func(_ string, d fs.DirEntry, err error) error {
+			if err == nil {
+				_, err = d.Info()
+			}
+			return err
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkScanIgnored scans with a long ignore file.
+func BenchmarkScanIgnored(b *testing.B) {
+	root := filepath.Join(runtime.GOROOT(), "src")
+	opt := RuleOptions{TarExclude: []string{"*.o", "node_modules", ".git"}}
+	for i := range 100 {
+		opt.Exclude = append(opt.Exclude, fmt.Sprintf("name%d", i), fmt.Sprintf("*.ext%d", i), fmt.Sprintf("/a/b%d/*.[oa]", i), fmt.Sprintf("x*y%d*", i))
+	}
+	rules, err := NewRules(opt)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := Scan(b.Context(), root, ScanOptions{Rules: rules}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

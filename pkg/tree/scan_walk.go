@@ -132,7 +132,9 @@ func (w *walker) read(d *dirNode) error {
 		return nil
 	}
 	if d.rules != nil && d.rules.nested {
-		d.problem(d.path, ErrNested, true)
+		if len(names) > 0 { // a submodule that is not populated lacks nothing
+			d.problem(d.path, ErrNested, true)
+		}
 		return nil
 	}
 	d.entries = make([]Entry, 0, len(names))
