@@ -4,7 +4,7 @@ import "slices"
 
 // Narrow returns sb with fewer capabilities: those that edit leaves. Whatever
 // edit does, nothing is gained: a verb that sb lacks stays lacking, a limit can
-// only become smaller, and output that is merged or text stays so.
+// only become smaller, and output that is merged, text or lost on exit stays so.
 func Narrow(sb Sandbox, edit func(*Capabilities)) Sandbox {
 	p := passTo(sb)
 	was, want := p.caps, p.caps
@@ -23,6 +23,7 @@ func Narrow(sb Sandbox, edit func(*Capabilities)) Sandbox {
 	want.MaxArgs = lower(want.MaxArgs, full.MaxArgs)
 	want.MaxConcurrent = lower(want.MaxConcurrent, full.MaxConcurrent)
 	want.MergedOutput = want.MergedOutput || was.MergedOutput
+	want.EarlyExit = want.EarlyExit || was.EarlyExit
 	want.TextOutput = want.TextOutput || was.TextOutput
 	p.caps = want
 	return &p

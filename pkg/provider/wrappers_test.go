@@ -151,7 +151,7 @@ func TestWrappersOfferNoVerbThatIsMissing(t *testing.T) {
 }
 
 func TestNarrowOnlyRemoves(t *testing.T) {
-	weak := Capabilities{MaxStdin: 10, MaxStdout: 20, MergedOutput: true, TextOutput: true}
+	weak := Capabilities{MaxStdin: 10, MaxStdout: 20, MergedOutput: true, EarlyExit: true, TextOutput: true}
 	greedy := func(c *Capabilities) {
 		*c = Capabilities{Stdin: true, HalfClose: true, Stream: true, Files: true, Sync: true,
 			MaxStdin: 100, MaxStdout: 0, MaxArg: 1 << 20, MaxArgs: 1 << 30, MaxConcurrent: 99}

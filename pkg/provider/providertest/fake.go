@@ -121,7 +121,7 @@ func (f *Fake) Capabilities() provider.Capabilities {
 		MaxStdin: o.MaxStdin, MaxStdout: o.MaxStdout,
 		MergedOutput: o.MergedOutput, TextOutput: o.TextOutput,
 		MaxArg: o.MaxArg, MaxConcurrent: o.MaxConcurrent,
-		Stream: o.Stream, Files: o.Files, EarlyExit: o.LoseTail > 0,
+		Stream: o.Stream, Files: o.Files, EarlyExit: o.LoseTail > 0 && !o.HideEarlyExit,
 	}
 	if !o.Stream {
 		caps.Notes = append(caps.Notes, "stream: the fake was made without it")
@@ -340,8 +340,10 @@ func (f *Fake) run(ctx context.Context, cmd provider.Command, inCut *cutter) (pr
 	}
 	pump := f.input(&cmd, inCut)
 	outputClosed := func() {
-		if tail != nil && tail.end() > 0 {
-			f.fire("lose_tail")
+		if tail != nil {
+			if lost, _ := tail.end(); lost > 0 {
+				f.fire("lose_tail")
+			}
 		}
 		if pump != nil && f.opts.StopStdin && pump.stop() {
 			f.fire("stop_stdin")
@@ -352,7 +354,9 @@ func (f *Fake) run(ctx context.Context, cmd provider.Command, inCut *cutter) (pr
 		pump.end()
 	}
 	if tail != nil {
-		tail.end()
+		if _, late := tail.end(); err == nil {
+			err = late
+		}
 	}
 	if err != nil {
 		return res, err

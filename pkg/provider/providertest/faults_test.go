@@ -147,7 +147,14 @@ func TestExitFaults(t *testing.T) {
 // The end of the output is lost, unless the command waits for an
 // acknowledgement.
 func TestLoseTail(t *testing.T) {
-	f := Open(t, Options{Stream: true, LoseTail: 1000})
+	f := Open(t, Options{LoseTail: 1000, HideEarlyExit: true})
+	if f.Capabilities().EarlyExit {
+		t.Errorf("the capability is not hidden")
+	}
+	f = Open(t, Options{Stream: true, LoseTail: 1000})
+	if !f.Capabilities().EarlyExit {
+		t.Errorf("the capability is not said")
+	}
 	if got := stdout(t, f, script("head -c 5000 /dev/zero")); len(got) != 4000 {
 		t.Errorf("%d of 5000 bytes arrive, want 4000", len(got))
 	}

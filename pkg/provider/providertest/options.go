@@ -42,6 +42,10 @@ type Options struct {
 	// TextOutput: output bytes that are not UTF-8 become U+FFFD (Daytona, and
 	// every transport that carries output in a JSON string).
 	TextOutput bool `key:"text_output"`
+	// LoseTail drops the last bytes of standard output, this many, unless the
+	// command was quiet before it exited: a command that waits for an
+	// acknowledgement on stdin loses nothing (containerd; kubernetes.md).
+	LoseTail int64 `key:"lose_tail"`
 
 	// What the sandbox does without saying so.
 
@@ -59,10 +63,8 @@ type Options struct {
 	DelayExit time.Duration `key:"delay_exit"`
 	// LoseExit: the end of this many commands is never told.
 	LoseExit int `key:"lose_exit"`
-	// LoseTail drops the last bytes of standard output, this many, unless the
-	// command was quiet before it exited: a command that waits for an
-	// acknowledgement on stdin loses nothing (containerd; kubernetes.md).
-	LoseTail int64 `key:"lose_tail"`
+	// HideEarlyExit: LoseTail is not said.
+	HideEarlyExit bool `key:"hide_early_exit"`
 	// StopStdin ends a command's input as soon as it closes its standard
 	// output, as in `exec cat >file` (containerd#13934, #12734).
 	StopStdin bool `key:"stop_stdin"`

@@ -123,14 +123,15 @@ func (t *tailWriter) deliver(n int) {
 	t.held = append(t.held[:0], t.held[n:]...)
 }
 
-// end drops what is held and returns how much that was.
-func (t *tailWriter) end() int {
+// end drops what is held and returns how much that was, and what writing
+// failed with before.
+func (t *tailWriter) end() (lost int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	lost := len(t.held)
+	lost = len(t.held)
 	t.over, t.held = true, nil
 	if t.quiet != nil {
 		t.quiet.Stop()
 	}
-	return lost
+	return lost, t.err
 }

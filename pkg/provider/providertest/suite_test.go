@@ -24,7 +24,7 @@ func TestFakePassesSuite(t *testing.T) {
 		"no stdin":      {NoStdin: true, TextOutput: true, MergedOutput: true, Files: true},
 		"no half-close": {NoHalfClose: true, Stream: true},
 		"limits":        {MaxStdin: 100_000, MaxStdout: 65_536, MaxArg: 30_000, MaxConcurrent: 2},
-		"containerd":    {Stream: true, StopStdin: true},
+		"containerd":    {Stream: true, StopStdin: true, LoseTail: 4096},
 		"wrapped":       {Base64Wrap: WrapCRLF},
 		"busybox":       {Stream: true, BusyBox: true},
 		"other user":    {Stream: true, OtherUser: true, Umask: 0o077},
@@ -135,7 +135,7 @@ func TestSuiteCatches(t *testing.T) {
 		}},
 		{lie: "text output", check: "standard output", opts: Options{TextOutput: true}, caps: func(c *provider.Capabilities) { c.TextOutput = false }},
 		{lie: "capped output", check: "standard output", opts: Options{CutStdout: 512 << 10}},
-		{lie: "lost tail", check: "standard output", opts: Options{LoseTail: 100}},
+		{lie: "lost tail", check: "standard output", opts: Options{LoseTail: 100, HideEarlyExit: true}},
 		{lie: "merged output", check: "standard error", opts: Options{MergedOutput: true}, caps: func(c *provider.Capabilities) { c.MergedOutput = false }},
 		{lie: "stderr is dropped", check: "standard error", exec: func(ctx context.Context, cmd provider.Command, run execFunc) (provider.Result, error) {
 			res, err := run(ctx, cmd)
