@@ -297,6 +297,23 @@ func TestErrorsNameThePlace(t *testing.T) {
 	}
 }
 
+func TestOffsetsCountLargeReads(t *testing.T) {
+	const size = 3 * readBuffer
+	data := concat(raw('0', "a", size), make([]byte, size), raw('6', "fifo", 0))
+	r := NewReader(bytes.NewReader(data), ReaderOptions{})
+	if _, err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(r, make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.Next()
+	var fault *FormatError
+	if !errors.As(err, &fault) || fault.Offset != blockSize+size {
+		t.Errorf("got %v, want offset %d", err, blockSize+size)
+	}
+}
+
 func TestErrorsStay(t *testing.T) {
 	r := NewReader(bytes.NewReader(concat(raw('6', "fifo", 0), plain, endBlocks)), ReaderOptions{})
 	_, first := r.Next()

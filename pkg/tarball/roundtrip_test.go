@@ -176,14 +176,21 @@ func TestUnreadContentIsSkipped(t *testing.T) {
 	}
 }
 
-// Headers come across the end of the buffer.
+// The first piece ends in padding, so that the buffer begins in the middle of
+// a block from there on and headers lie across its end. The size of the others
+// is odd, so that no header empties it before that.
 func TestHeadersArriveInPieces(t *testing.T) {
-	var want []member
+	want := []member{file("first", "content")}
 	for i := range 3 * readBuffer / blockSize {
 		want = append(want, file("f"+strconv.Itoa(i), ""))
 	}
 	src := bytes.NewReader(archive(t, want...))
-	pieces := readerFunc(func(p []byte) (int, error) { return src.Read(p[:min(len(p), 1000)]) })
+	size := blockSize + 100
+	pieces := readerFunc(func(p []byte) (int, error) {
+		n, err := src.Read(p[:min(len(p), size)])
+		size = 1001
+		return n, err
+	})
 	got, err := readAll(NewReader(pieces, ReaderOptions{}))
 	if err != nil {
 		t.Error(err)
