@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -80,6 +81,12 @@ func (a *app) direction(from, to string) (transfer.Direction, error) {
 	// Say what is wrong with the one that was probably meant to be a target.
 	_, err := a.parseTarget(to)
 	return "", err
+}
+
+// saysTarget says whether an argument that should be a path on this machine was
+// written as a target. A bare name is no sign of that.
+func (a *app) saysTarget(arg string) bool {
+	return strings.Contains(arg, ":") && a.looksLikeTarget(arg)
 }
 
 func (a *app) looksLikeTarget(arg string) bool {

@@ -59,8 +59,7 @@ func (f *transferFlags) register(fs *pflag.FlagSet) {
 	registerRoute(fs, &o.Route)
 	fs.StringArrayVar(&o.SandboxRoots, "root", nil, "refuse paths outside of this sandbox `DIR` (repeatable)")
 	fs.StringArrayVar(&o.HostRoots, "host-root", nil, "refuse paths outside of this `DIR` of this machine (repeatable)")
-	fs.IntVar(&o.Retries, "retries", o.Retries, "try again so many times after temporary errors")
-	fs.DurationVar(&o.IdleTimeout, "idle-timeout", o.IdleTimeout, "give up when nothing moves for so long")
+	registerPatience(fs, o)
 	fs.IntVar(&o.Limits.Entries, "limit-entries", o.Limits.Entries, "refuse trees of more than `N` entries (0: no limit)")
 	fs.Var(&f.total, "limit-total", "refuse transfers of more bytes (0: no limit)")
 	fs.Var(&f.file, "limit-file", "refuse larger files (0: no limit)")
@@ -73,6 +72,11 @@ func registerRoute(fs *pflag.FlagSet, route *transfer.Route) {
 		"route", "how to carry: auto, sync, stream, bulk or base64")
 }
 
+func registerPatience(fs *pflag.FlagSet, o *transfer.Options) {
+	fs.IntVar(&o.Retries, "retries", o.Retries, "try again so many times after temporary errors")
+	fs.DurationVar(&o.IdleTimeout, "idle-timeout", o.IdleTimeout, "give up when nothing moves for so long")
+}
+
 func (f *transferFlags) registerOps(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.opsFile, "ops", "", "carry out the operations in `FILE` (JSON or YAML; - for stdin)")
 }
@@ -83,14 +87,20 @@ func (f *transferFlags) check(fs *pflag.FlagSet) error {
 	switch {
 	case fs.Changed("delete-excluded") && f.opt.DeleteExcluded && f.opt.Policy != transfer.Mirror:
 		return usageError("add --delete", "--delete-excluded deletes nothing without --delete")
-	case f.opt.Retries < 0:
-		return usageError("0 means one attempt", "--retries %d is negative", f.opt.Retries)
-	case f.opt.IdleTimeout < 0:
-		return usageError("write a duration like 90s or 5m", "--idle-timeout %s is negative", f.opt.IdleTimeout)
 	case f.opt.Limits.Entries < 0:
 		return usageError("0 means no limit", "--limit-entries %d is negative", f.opt.Limits.Entries)
 	case f.opt.Limits.PathBytes < 0:
 		return usageError("0 means no limit", "--limit-path %d is negative", f.opt.Limits.PathBytes)
+	}
+	return checkPatience(f.opt)
+}
+
+func checkPatience(o transfer.Options) error {
+	switch {
+	case o.Retries < 0:
+		return usageError("0 means one attempt", "--retries %d is negative", o.Retries)
+	case o.IdleTimeout < 0:
+		return usageError("write a duration like 90s or 5m", "--idle-timeout %s is negative", o.IdleTimeout)
 	}
 	return nil
 }

@@ -223,7 +223,7 @@ func TestJSONDocs(t *testing.T) {
 	doc := readText(t, "../docs/json.md")
 	for section, event := range map[string]any{"start": startEvent{}, "phase": phaseEvent{}, "route": routeEvent{}, "plan": planEvent{},
 		"entry": entryEvent{}, "progress": progressEvent{}, "warning": warningEvent{}, "log": logEvent{}, "summary": summaryEvent{},
-		"error": errorEvent{}} {
+		"error": errorEvent{}, "probe": probeInfo{}} {
 		_, text, found := strings.Cut(doc, "\n## "+section+"\n")
 		if !found {
 			t.Errorf("no section %q", section)
@@ -232,11 +232,11 @@ func TestJSONDocs(t *testing.T) {
 		text, _, _ = strings.Cut(text, "\n## ")
 		compareFields(t, section, text, jsonFields(reflect.TypeOf(event)))
 	}
-	_, text, _ := strings.Cut(doc, "\n## Other commands\n")
-	for _, info := range []any{providerInfo{}, versionInfo{}} {
+	_, text, _ := strings.Cut(doc, "\n## summary\n")
+	for _, info := range []any{operationEvent{}, capabilityInfo{}, routeInfo{}, providerInfo{}, versionInfo{}} {
 		for _, field := range jsonFields(reflect.TypeOf(info)) {
 			if !strings.Contains(text, "`"+field+"`") {
-				t.Errorf("other commands: no field %s", field)
+				t.Errorf("field %s is not documented", field)
 			}
 		}
 	}

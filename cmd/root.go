@@ -88,6 +88,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:                   "sbsync",
 		Short:                 "Move file trees between this machine and sandboxes",
+		Version:               buildVersion().String(),
 		Args:                  verbArgs,
 		RunE:                  func(cmd *cobra.Command, _ []string) error { return noVerb(cmd) },
 		SilenceErrors:         true,
@@ -99,6 +100,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.SetFlagErrorFunc(flagError)
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.showHelp(cmd) })
 	root.CompletionOptions.DisableDefaultCmd = true
 	a.out.register(root.PersistentFlags())

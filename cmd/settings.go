@@ -146,9 +146,7 @@ func (c *config) settle(fs *pflag.FlagSet, f *transferFlags, target *namedTarget
 		return transfer.Options{}, err
 	}
 	f.opt.Exclude, f.opt.Policy = exclude, policy
-	if target != nil && target.route != "" && !fs.Changed("route") && os.Getenv(envName("route")) == "" {
-		f.opt.Route = transfer.Route(target.route)
-	}
+	f.opt.Route = c.route(fs, target, f.opt.Route)
 	for i, dir := range f.opt.HostRoots {
 		if f.opt.HostRoots[i], err = hostPath(dir); err != nil {
 			return transfer.Options{}, err
@@ -158,6 +156,15 @@ func (c *config) settle(fs *pflag.FlagSet, f *transferFlags, target *namedTarget
 		f.opt.SandboxRoots = []string{root}
 	}
 	return f.options(), f.check(fs)
+}
+
+// route returns the named target's route, unless a flag or the environment has
+// one. settled is what they or the files say.
+func (c *config) route(fs *pflag.FlagSet, target *namedTarget, settled transfer.Route) transfer.Route {
+	if target == nil || target.route == "" || fs.Changed("route") || os.Getenv(envName("route")) != "" {
+		return settled
+	}
+	return transfer.Route(target.route)
 }
 
 // describe tells which files were read, for -v.

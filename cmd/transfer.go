@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -69,6 +67,10 @@ func (a *app) operations(flags *transferFlags, dir transfer.Direction, t *target
 	if flags.opsFile != "" {
 		return a.readOps(flags.opsFile, dir)
 	}
+	if a.saysTarget(host[0]) {
+		return nil, usageError(fmt.Sprintf("swap the arguments to go the other way, or write ./%s", host[0]),
+			"%q is a target, and so is %q; one has to be a path on this machine", host[0], t)
+	}
 	local, err := hostPath(host[0])
 	if err != nil {
 		return nil, err
@@ -80,22 +82,7 @@ func (a *app) operations(flags *transferFlags, dir transfer.Direction, t *target
 	if dir == transfer.Pull && m.Target == stdStream && a.out.json {
 		return nil, usageError("pull to a file, or leave --json out", "the file and --json would both go to stdout")
 	}
-	if dir == transfer.Push && m.Source != stdStream {
-		// The engine looks again; this is before anybody connects.
-		if _, err := os.Lstat(m.Source); errors.Is(err, fs.ErrNotExist) {
-			return nil, noSuchFile(m.Source)
-		}
-	}
 	return []transfer.Operation{{Files: []transfer.Mapping{m}}}, nil
-}
-
-// noSuchFile says that the source of a push is missing; its name stands before.
-func noSuchFile(source string) error {
-	hint := ""
-	if strings.ContainsAny(source, "*?[") {
-		hint = "sbsync expands no patterns; let the shell do it, or name the directory and use --exclude"
-	}
-	return provider.New(provider.SourceMissing, "no such file", hint)
 }
 
 // hostPath makes a path of this machine absolute, as mappings have it. One that
@@ -133,6 +120,10 @@ func (a *app) run(ctx context.Context, start runStart, t *target, ops []transfer
 	p := a.newPrinter()
 	p.began(start)
 	p.Log(a.config.describe())
+	// Run checks again; this is before anybody connects.
+	if err := transfer.Check(start.direction, ops, opt); err != nil {
+		return nil, err
+	}
 	sandbox, err := a.open(ctx, t, p.Log)
 	if err != nil {
 		return nil, err
