@@ -88,7 +88,7 @@ func variety() []member {
 	}
 	for i, tm := range []tree.Time{at(0, 0), at(-1, 0), at(-1, 5e8), at(-2, 999_999_999), at(1, 1), at(1e9, 999_999_999),
 		at(1<<33-1, 0), at(1<<33, 0), at(1<<40, 123_000_000), at(-1<<40, 7), at(-1<<63, 0), at(1<<63-1, 5)} {
-		members = append(members, member{Header{Name: "t" + string(rune('a'+i)), Type: RegularFile, Time: tm}, ""})
+		members = append(members, member{Header{Name: "t" + string(rune('a'+i)), Type: RegularFile, Mode: 0o600, Time: tm}, ""})
 	}
 	for _, n := range []int{99, 100, 101, 155, 156, 255, 256, 257, 300, 1000} {
 		members = append(members, file(longPath(n), "deep"))
