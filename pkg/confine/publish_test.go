@@ -296,6 +296,10 @@ func TestRetireInGenerations(t *testing.T) {
 	check(t, s.PublishNew("a"))
 	check(t, s.Retire("a/x"))
 	check(t, s.Retire("a"))
+	// What was retired is as it was: nothing was added to it.
+	assertTree(t, filepath.Join(s.dir(), retiredName), map[string]string{
+		"0/a/b/c": "1", "1/a/b/": "", "1/a/d": "2", "2/a/x": "new", "3/a/": "",
+	})
 	check(t, s.Rollback())
 	check(t, s.Discard())
 	assertTree(t, dest, before)

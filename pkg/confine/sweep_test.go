@@ -49,8 +49,7 @@ var scenes = map[string]struct {
 		return errors.Join(s.Retire("f"), s.Retire("d/x"), stageOne(s, "f"), s.PublishNew("f"))
 	}},
 	"committed": {Inside, func(s *Stage) error {
-		// Commit, but without the removal at its end.
-		return errors.Join(s.Retire("f"), s.Retire("d"), s.inner.top.Rename(forFile, doneFile))
+		return errors.Join(s.Retire("f"), s.Retire("d"), s.seal())
 	}},
 	"locked": {Beside, func(s *Stage) error {
 		return errors.Join(stageOne(s, "ro/f"), s.FinishDir("ro", 0o555, testTime), s.FinishDir("", 0, testTime))

@@ -78,12 +78,17 @@ func (s *Stage) Commit() error {
 	if s.committed || s.discarded {
 		return nil
 	}
-	s.committed, s.undo = true, nil
-	// From here on a killed run's leftover is rubbish, not a backup.
-	if err := s.inner.top.Rename(forFile, doneFile); err != nil {
+	if err := s.seal(); err != nil {
 		return s.fault("commit", "", err)
 	}
 	return s.remove()
+}
+
+// seal makes what is retired rubbish instead of a backup, for Discard and, if
+// this process is killed, for Sweep.
+func (s *Stage) seal() error {
+	s.committed, s.undo = true, nil
+	return s.inner.top.Rename(forFile, doneFile)
 }
 
 // Discard removes the stage, and the parents that OpenStage made if they are

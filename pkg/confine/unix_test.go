@@ -154,3 +154,30 @@ func TestNoPermission(t *testing.T) {
 		t.Errorf("OpenStage beside root's directory: %v, want ErrInPlace", err)
 	}
 }
+
+// TestSweepLeavesOtherUsersAlone: in a directory for all, such as /tmp, anybody
+// can put something that looks like a backup of ours.
+func TestSweepLeavesOtherUsersAlone(t *testing.T) {
+	parent := t.TempDir()
+	stage := filepath.Join(parent, ".sbsync-aaaaaaaaaaaaaaaa")
+	plant(t, stage, map[string]string{"owner": "gone", "for": "out", "old/f": "planted"})
+	info, err := os.Stat(stage)
+	check(t, err)
+	if !isOurs(info) {
+		t.Error("a directory of this user is not ours")
+	}
+	info.Sys().(*syscall.Stat_t).Uid++
+	if isOurs(info) {
+		t.Error("a directory of another user is ours")
+	}
+	if os.Geteuid() != 0 {
+		return // cannot give it to another user
+	}
+	long := time.Now().Add(-48 * time.Hour)
+	for _, name := range []string{"owner", ""} {
+		check(t, os.Chtimes(filepath.Join(stage, name), long, long))
+	}
+	check(t, os.Chown(stage, 12345, -1))
+	check(t, Sweep(filepath.Join(parent, "out")))
+	assertTree(t, stage, map[string]string{"owner": "gone", "for": "out", "old/f": "planted"})
+}
