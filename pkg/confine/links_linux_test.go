@@ -18,13 +18,13 @@ import (
 // each. A link that passes must not lead outside; one that the kernel resolves
 // to a place inside must pass, unless the reason is one of principle.
 func FuzzCheckLinks(f *testing.F) {
-	f.Add([]byte{0, 0, 0, 3, 1, 0, 1, 0, 4})             // a -> ., b -> a/..
-	f.Add([]byte{0, 0, 0, 3, 1, 0, 1, 0, 4})             // chain up
-	f.Add([]byte{0, 0, 1, 0, 1, 1, 0, 1, 4, 0, 2, 3, 3}) // below a link
-	f.Add([]byte{0, 0, 0, 0, 0, 1, 0, 2, 0, 2, 0, 1})    // circles
-	f.Add([]byte{2, 0, 1, 2, 4, 4, 4, 4, 4, 0, 0, 2, 4}) // far up
-	f.Add([]byte{1, 0, 1, 1, 4, 4, 0, 2, 2, 0, 1, 4})
-	f.Add([]byte{0, 0, 1, 5, 0})
+	f.Add([]byte{0, 0, 0, 3, 0, 1, 1, 0, 4})             // a -> ., b -> a/..
+	f.Add([]byte{0, 0, 0, 3, 1, 0, 1, 0, 4})             // a -> ., a/b -> ..
+	f.Add([]byte{0, 0, 0, 1, 0, 1, 0, 0})                // a -> b, b -> a
+	f.Add([]byte{2, 0, 1, 2, 3, 4, 4, 4, 4})             // a/b/c -> ../../../..
+	f.Add([]byte{1, 0, 1, 1, 4, 4, 0, 2, 2, 0, 1, 4})    // a/b -> ../.., c -> a/b/..
+	f.Add([]byte{0, 0, 1, 5, 0})                         // a -> /a
+	f.Add([]byte{0, 0, 2, 1, 4, 2, 0, 1, 2, 0, 3, 4, 1}) // a -> b/../c, b -> a/./../b
 	f.Fuzz(func(t *testing.T, data []byte) {
 		links := decodeLinks(data)
 		root := filepath.Join(t.TempDir(), "ROOT")
