@@ -32,8 +32,10 @@ const (
 	DefaultMaxPath = 4095
 )
 
-// Reader reads archives that a sandbox sent. After an error every call returns
-// that error. A Reader is not safe for concurrent use.
+// Reader reads archives that a sandbox sent. It remembers no members: whether
+// one was asked for, comes twice, or is what a hard link claims, is for the
+// caller to check. After an error every call returns that error. A Reader is
+// not safe for concurrent use.
 type Reader struct {
 	in      input
 	opt     ReaderOptions
