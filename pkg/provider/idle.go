@@ -172,6 +172,24 @@ func (r watchedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// WriteTo lets a source that writes itself do so. Waiting for the command to
+// take its input counts as silence, as in Read.
+func (r watchedReader) WriteTo(w io.Writer) (int64, error) {
+	return relay(fedWriter{w, r.w}, r.r)
+}
+
+// fedWriter feeds the watchdog with what was written.
+type fedWriter struct {
+	w   io.Writer
+	dog *watchdog
+}
+
+func (f fedWriter) Write(p []byte) (int, error) {
+	n, err := f.w.Write(p)
+	f.dog.feed(0)
+	return n, err
+}
+
 type watchedWriter struct {
 	out io.Writer
 	w   *watchdog

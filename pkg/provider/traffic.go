@@ -55,6 +55,41 @@ func (c countedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// WriteTo lets a source that writes itself do so.
+func (c countedReader) WriteTo(w io.Writer) (int64, error) {
+	return relay(countedWriter{w, c.n}, c.r)
+}
+
+// relay copies from a wrapped source to dst, which does what the wrapper does for
+// each piece. A source that is an io.WriterTo writes straight to it, without a
+// buffer in between.
+func relay(dst io.Writer, source io.Reader) (int64, error) {
+	if wt, ok := source.(io.WriterTo); ok {
+		return wt.WriteTo(dst)
+	}
+	var n int64
+	buf := make([]byte, relayBuffer)
+	for {
+		got, err := source.Read(buf)
+		if got > 0 {
+			put, werr := dst.Write(buf[:got])
+			n += int64(put)
+			if werr != nil {
+				return n, werr
+			}
+		}
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// relayBuffer is as long as what drivers read at a time.
+const relayBuffer = 256 << 10
+
 type countedWriter struct {
 	w io.Writer
 	n *atomic.Int64

@@ -15,11 +15,12 @@ type encoder struct {
 	out  []byte // encoded, not yet read
 	buf  []byte
 	done bool
+	pos  int64 // of the text, read so far
 }
 
 // encodeBlock is how much is encoded at a time; a multiple of 3, and with cols
 // of the encoded lines.
-const encodeBlock = 48 << 10
+const encodeBlock = 192 << 10
 
 func newEncoder(src io.ReadSeeker, sentinel bool) *encoder {
 	e := &encoder{src: src, raw: make([]byte, encodeBlock)}
@@ -40,6 +41,7 @@ func (e *encoder) Read(p []byte) (int, error) {
 	}
 	n := copy(p, e.out)
 	e.out = e.out[n:]
+	e.pos += int64(n)
 	return n, nil
 }
 
@@ -61,14 +63,39 @@ func (e *encoder) fill() error {
 	return nil
 }
 
-// Seek only goes back to the start.
+// WriteTo encodes everything that was not read yet into w.
+func (e *encoder) WriteTo(w io.Writer) (int64, error) {
+	var total int64
+	for {
+		if len(e.out) > 0 {
+			n, err := w.Write(e.out)
+			total += int64(n)
+			e.pos += int64(n)
+			e.out = e.out[n:]
+			if err != nil {
+				return total, err
+			}
+		}
+		if e.done {
+			return total, nil
+		}
+		if err := e.fill(); err != nil {
+			return total, err
+		}
+	}
+}
+
+// Seek goes back to the start, or tells where it is.
 func (e *encoder) Seek(offset int64, whence int) (int64, error) {
+	if offset == 0 && whence == io.SeekCurrent {
+		return e.pos, nil
+	}
 	if offset != 0 || whence != io.SeekStart {
 		return 0, errSeek
 	}
 	if _, err := e.src.Seek(0, io.SeekStart); err != nil {
 		return 0, err
 	}
-	e.out, e.done = nil, false
+	e.out, e.done, e.pos = nil, false, 0
 	return 0, nil
 }

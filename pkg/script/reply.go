@@ -2,6 +2,7 @@ package script
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"encoding/base64"
 	"errors"
@@ -11,10 +12,12 @@ import (
 
 // PackFunction is a shell function that prints what it reads as text, after a
 // line that says how. It compresses if its argument is "yes" and gzip is
-// there. Its counterpart is [Unpack].
+// there. Its counterpart is [Unpack]. A base64 without -w fails before it reads
+// anything, and then wraps its lines.
 const PackFunction = `
+text() { base64 -w0 2>/dev/null || base64; }
 pack() {
-	if [ "$1" = yes ] && have gzip; then printf 'gzip\n'; gzip -1c | base64; else printf 'plain\n'; base64; fi
+	if [ "$1" = yes ] && have gzip; then printf 'gzip\n'; gzip -1c | text; else printf 'plain\n'; text; fi
 	printf '\n-\n'
 }
 `
@@ -29,7 +32,7 @@ pack() { printf 'raw\n'; cat; printf '\n-\n'; }
 // valid once content was read to its end. size is how many bytes are expected,
 // which is where raw content ends; if it is wrong, so is the rest.
 func Unpack(r io.Reader, size int64) (content io.Reader, rest *bufio.Reader, err error) {
-	br := bufio.NewReaderSize(r, 64<<10)
+	br := bufio.NewReaderSize(r, 256<<10)
 	kind, err := br.ReadString('\n')
 	if err != nil {
 		return nil, nil, noEOF(err)
@@ -79,12 +82,15 @@ func (t *textReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill decodes what is buffered.
+// fill decodes what is buffered: long runs at once, the rest byte by byte.
 func (t *textReader) fill() error {
 	if _, err := t.r.Peek(1); err != nil {
 		return noEOF(err)
 	}
 	text, _ := t.r.Peek(t.r.Buffered())
+	if n := run(text) / 4 * 4; n > 0 && len(t.quad) == 0 && !t.padded {
+		return t.decodeRun(text[:n])
+	}
 	used := 0
 	for _, c := range text {
 		used++
@@ -99,11 +105,39 @@ func (t *textReader) fill() error {
 			return fmt.Errorf("base64: byte %q at offset %d", c, t.offset+int64(used-1))
 		}
 		t.padded = t.padded || c == '='
-		t.quad = append(t.quad, c)
+		if t.quad = append(t.quad, c); len(t.quad) == 4 {
+			break
+		}
 	}
 	t.offset += int64(used)
 	t.r.Discard(used)
 	return t.decode()
+}
+
+// run is how many bytes come before the first that is not plain base64 text, as
+// far as is easily seen.
+func run(text []byte) int {
+	for _, c := range []byte("\n\r-=") {
+		if i := bytes.IndexByte(text, c); i >= 0 {
+			text = text[:i]
+		}
+	}
+	return len(text)
+}
+
+func (t *textReader) decodeRun(text []byte) error {
+	out, err := base64.StdEncoding.AppendDecode(t.buf[:0], text)
+	if err != nil {
+		var at base64.CorruptInputError
+		if errors.As(err, &at) {
+			return fmt.Errorf("base64: byte %q at offset %d", text[at], t.offset+int64(at))
+		}
+		return err
+	}
+	t.buf, t.out = out, out
+	t.offset += int64(len(text))
+	t.r.Discard(len(text))
+	return nil
 }
 
 func (t *textReader) decode() error {

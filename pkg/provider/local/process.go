@@ -122,26 +122,32 @@ func (p *process) copy(in, out, errs *os.File, cmd provider.Command, opts Option
 // left open, so that the command never takes a cut input for a whole one; the
 // group is ended instead.
 func (p *process) feed(in *os.File, from io.Reader) {
-	buf := make([]byte, bufferSize)
-	for {
-		n, err := from.Read(buf)
-		if n > 0 {
-			if _, werr := in.Write(buf[:n]); werr != nil {
-				// The command has closed its stdin, or has ended: its exit
-				// code tells more than EPIPE does.
-				in.Close()
-				return
-			}
-		}
-		if err == io.EOF {
-			in.Close()
-			return
-		}
-		if err != nil {
-			p.stdin <- err
-			return
-		}
+	to := &commandInput{f: in}
+	var err error
+	if source, ok := from.(io.WriterTo); ok {
+		_, err = source.WriteTo(to)
+	} else {
+		_, err = io.CopyBuffer(to, from, make([]byte, bufferSize))
 	}
+	// If the command has closed its stdin, or has ended, its exit code tells
+	// more than EPIPE does.
+	if err == nil || to.closed {
+		in.Close()
+		return
+	}
+	p.stdin <- err
+}
+
+// commandInput is the write end of a command's stdin.
+type commandInput struct {
+	f      *os.File
+	closed bool // a write failed: the command takes no more
+}
+
+func (c *commandInput) Write(b []byte) (int, error) {
+	n, err := c.f.Write(b)
+	c.closed = c.closed || err != nil
+	return n, err
 }
 
 // drain copies until end-of-file. A read that fails because the file was
@@ -219,18 +225,18 @@ func (p *process) end(exited bool) {
 		go func() { <-p.exited; close(done) }()
 	}
 	endGroup(p.cmd.Process, done)
-	late := time.NewTimer(reapAfter)
-	defer late.Stop()
+	late, cancel := context.WithTimeout(context.Background(), reapAfter)
+	defer cancel()
 	select {
 	case <-done:
-	case <-late.C:
+	case <-late.Done():
 	}
 	closeAll(p.ours)
-	for ; p.copies > 0; p.copies-- {
+	for late.Err() == nil && p.copies > 0 {
 		select {
 		case <-p.output:
-		case <-late.C:
-			p.copies = 1
+			p.copies--
+		case <-late.Done():
 		}
 	}
 	if p.stdout != nil {
