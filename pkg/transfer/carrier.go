@@ -23,22 +23,16 @@ type carrier struct {
 	plan    *plan
 	mapping Mapping
 	src     *confine.Source
-	stale   []string        // leftovers to remove on the way
-	moved   map[string]bool // directories that are renamed themselves
+	stale   []string // leftovers to remove on the way
 }
 
 func newCarrier(ctx context.Context, r *runner, m Mapping, f *facts, src *confine.Source) *carrier {
-	return &carrier{runner: r, ctx: ctx, session: r.session, mapping: m, facts: f, src: src, moved: map[string]bool{}}
+	return &carrier{runner: r, ctx: ctx, session: r.session, mapping: m, facts: f, src: src}
 }
 
 // prepare decides where things go.
 func (c *carrier) prepare(q question, p *plan) {
 	c.plan, c.place = p, newPlace(q, c.facts, p)
-	for _, s := range p.steps {
-		if s.kind == stepMove || s.kind == stepConvert {
-			c.moved[s.path] = true
-		}
-	}
 	for _, l := range c.facts.leftovers {
 		if confine.OwnerDead(l.owner, l.age()) {
 			c.stale = append(c.stale, l.path)

@@ -35,7 +35,7 @@ func (r *runner) command(ctx context.Context, op Operation, c PostCommand) error
 		defer cancel()
 	}
 	r.phase("command")
-	res, err := r.sandbox.Exec(ctx, provider.Command{Label: "command", Args: []string{"sh", "-c", c.Command}, Dir: dir})
+	res, err := r.sandbox.Exec(provider.Patient(ctx), provider.Command{Label: "command", Args: []string{"sh", "-c", c.Command}, Dir: dir})
 	if err != nil {
 		if errors.Is(context.Cause(ctx), errTimeout) {
 			return &provider.Error{Kind: provider.Timeout, Final: true, Err: fmt.Errorf("not done after %v", c.Timeout)}

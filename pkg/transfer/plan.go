@@ -33,6 +33,8 @@ type plan struct {
 	root    tree.Entry        // the source's root, modes as they will be
 	entries []PlannedEntry
 
+	movedPaths map[string]bool // see moved
+
 	files, links, dirs, changed, deleted, unchanged int
 	bytes                                           int64
 }
@@ -486,6 +488,30 @@ func (p *plan) stagedParents() []string {
 		}
 	}
 	return missing
+}
+
+// stagedMode is the mode that a directory has in the staged tree: one that is
+// moved itself stays writable for its owner until it is in its place, since a
+// directory that may not be written cannot be moved to another parent.
+func (p *plan) stagedMode(e tree.Entry) uint32 {
+	if p.newRoot && e.Path == "" || p.moved()[e.Path] {
+		return e.Mode | 0o200
+	}
+	return e.Mode
+}
+
+// moved are the entries that are put in their place themselves, and not as part
+// of a directory.
+func (p *plan) moved() map[string]bool {
+	if p.movedPaths == nil {
+		p.movedPaths = map[string]bool{}
+		for _, s := range p.steps {
+			if s.kind == stepMove || s.kind == stepConvert {
+				p.movedPaths[s.path] = true
+			}
+		}
+	}
+	return p.movedPaths
 }
 
 // describe names a few paths for a message.

@@ -23,6 +23,8 @@ import (
 const (
 	// maxBatch bounds the content of a command that prints small files.
 	pullBatch = 8 << 20
+	// pullPiece bounds a piece of a large file, which is not held in memory.
+	pullPiece = 16 << 20
 	// pullNames bounds the names in a command, which are part of its script.
 	pullNames = 80 << 10
 	// firstBatch is sent without compression, to see how fast the link is.
@@ -39,10 +41,10 @@ type textPuller struct {
 	hasher hasher
 	jobs   *jobs
 	rx     *receiver
-	big    []tree.Entry // that went in pieces
 	// rate is the link's speed in bytes of text a second; 0 until known.
-	rate atomic.Int64
-	mu   sync.Mutex // guards problems while workers run
+	rate    atomic.Int64
+	mu      sync.Mutex      // guards what follows, and the puller's failures
+	changed map[string]bool // large files that changed meanwhile
 }
 
 func (g *puller) fetchBase64(files []tree.Entry) error {
@@ -58,21 +60,18 @@ func (g *puller) fetchBase64(files []tree.Entry) error {
 	if workers == 0 {
 		workers = defaultConcurrent
 	}
-	p := &textPuller{puller: g, hasher: h, jobs: newJobs(g.ctx, workers)}
+	p := &textPuller{puller: g, hasher: h, jobs: newJobs(g.ctx, workers), changed: map[string]bool{}}
 	p.rx = &receiver{g: g, jobs: p.jobs}
 	err = p.schedule(files, total/int64(workers))
 	if werr := p.jobs.wait(); werr != nil {
 		err = werr
 	}
-	if err != nil {
-		return err
-	}
-	return p.checkUnchanged()
+	return err
 }
 
-// budget is how many bytes of content one command may print, for so many files.
-func (p *textPuller) budget(files int) int64 {
-	n := int64(pullBatch)
+// budget is how many of so many bytes of content one command may print, in so
+// many files.
+func (p *textPuller) budget(n int64, files int) int64 {
 	if p.opt.ChunkBytes > 0 {
 		n = p.opt.ChunkBytes
 	}
@@ -97,12 +96,12 @@ func (p *textPuller) schedule(files []tree.Entry, share int64) error {
 	}
 	first := true
 	for _, e := range files {
-		budget := min(p.budget(len(batch)+1), max(share, 1<<20))
+		budget := min(p.budget(pullBatch, len(batch)+1), max(share, 1<<20))
 		if first {
 			budget = min(budget, firstBatch)
 		}
 		if e.Size > budget {
-			if err := p.pieces(e, min(p.budget(1), max(share, 1<<20))); err != nil {
+			if err := p.pieces(e, min(p.budget(pullPiece, 1), max(share, 1<<20))); err != nil {
 				return err
 			}
 			continue
@@ -364,7 +363,6 @@ func (p *textPuller) pieces(e tree.Entry, size int64) error {
 			return err
 		}
 	}
-	p.big = append(p.big, e)
 	return nil
 }
 
@@ -385,7 +383,7 @@ func (p *textPuller) inPieces(ctx context.Context, e tree.Entry) error {
 
 // smaller fetches a range in pieces that the provider delivers.
 func (p *textPuller) smaller(ctx context.Context, e tree.Entry, f io.WriterAt, offset, n int64) error {
-	size := p.budget(1)
+	size := p.budget(pullPiece, 1)
 	if size > pieceAlign {
 		size -= size % pieceAlign
 	}
@@ -412,7 +410,8 @@ func (p *textPuller) piece(ctx context.Context, e tree.Entry, f io.WriterAt, off
 			from += fmt.Sprintf(" | head -c %d", n)
 		}
 	}
-	body := p.head() + "from() { " + from + "; }\nfrom | pack " + p.compress() + "\nfrom | $HASH | trim\n"
+	body := p.head() + "from() { " + from + "; }\nfrom | pack " + p.compress() + "\nfrom | $HASH | trim\n" +
+		"stat -c '%s %Y' -- " + name + " 2>/dev/null || find " + name + " -prune -printf '%s %Ts\n' 2>/dev/null\n:\n"
 	err := p.again(ctx, label, func(ctx context.Context) error {
 		return p.run(ctx, label, body, n, func(content io.Reader, sums func() ([]string, error)) error {
 			sum := (&digestList{hasher: p.hasher}).start()
@@ -428,8 +427,11 @@ func (p *textPuller) piece(ctx context.Context, e tree.Entry, f io.WriterAt, off
 				return err
 			}
 			remote, err := sums()
-			if err == nil && (len(remote) != 1 || remote[0] != strings.TrimSpace(digestLine(sum))) {
+			if err == nil && (len(remote) == 0 || remote[0] != strings.TrimSpace(digestLine(sum))) {
 				err = integrityError(label + ": the digest differs from the sandbox's")
+			}
+			if err == nil && len(remote) > 1 && remote[1] != fmt.Sprintf("%d %d", e.Size, e.Time.Sec) {
+				p.noteChanged(e.Path)
 			}
 			return err
 		})
@@ -441,20 +443,13 @@ func (p *textPuller) piece(ctx context.Context, e tree.Entry, f io.WriterAt, off
 	return err
 }
 
-// checkUnchanged looks at the files that went in pieces once more: pieces of
-// different versions don't make a file.
-func (p *textPuller) checkUnchanged() error {
-	for _, e := range p.big {
-		name := script.Quote("./" + p.remoteName(e))
-		reply, err := p.session.Run(p.ctx, script.Script{Label: "check", Idempotent: true, Body: p.head() +
-			"stat -c '%s %Y' -- " + name + " 2>/dev/null || find " + name + " -prune -printf '%s %Ts\\n' 2>/dev/null || echo unknown\n"})
-		if err != nil {
-			return err
-		}
-		now := strings.TrimSpace(string(reply))
-		if now != "unknown" && now != fmt.Sprintf("%d %d", e.Size, e.Time.Sec) {
-			p.problem(tree.Problem{Path: e.Path, Err: errModified})
-		}
+// noteChanged reports, once, a large file that is not any more what was listed:
+// pieces of different versions don't make a file.
+func (p *textPuller) noteChanged(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.changed[path] {
+		p.changed[path] = true
+		p.problem(tree.Problem{Path: path, Err: errModified})
 	}
-	return nil
 }

@@ -30,7 +30,10 @@ func (g *puller) carry(dst *tree.Snapshot) (err error) {
 		}
 		return err
 	}
-	return g.stage.Commit()
+	if err := g.stage.Commit(); err != nil {
+		g.warn("%s may be left on the host: %v", g.stage.Path(), err)
+	}
+	return nil
 }
 
 // openStage makes the staging directory where the plan needs it. Where a
@@ -114,24 +117,17 @@ func (g *puller) finishStage() error {
 	if err := g.refuseFailures(); err != nil {
 		return err
 	}
-	moved := map[string]bool{"": true}
-	for _, s := range g.plan.steps {
-		moved[s.path] = moved[s.path] || s.kind == stepMove || s.kind == stepConvert
-	}
 	for i := len(g.plan.send) - 1; i >= 0; i-- {
 		e := g.plan.send[i]
 		if e.Type != tree.Dir {
 			continue
 		}
-		if moved[e.Path] {
-			e.Mode |= 0o200 // or it could not be moved to another directory
-		}
-		if err := g.stage.FinishDir(e.Path, e.Mode, e.Time); err != nil {
+		if err := g.stage.FinishDir(e.Path, g.plan.stagedMode(e), e.Time); err != nil {
 			return err
 		}
 	}
 	if root := g.plan.root; g.plan.newRoot && root.Type == tree.Dir && !g.inside {
-		return g.stage.FinishDir("", root.Mode|0o200, root.Time)
+		return g.stage.FinishDir("", g.plan.stagedMode(root), root.Time)
 	}
 	return nil
 }

@@ -26,7 +26,9 @@ stage
 printf '%s\n' "$$" >"$S/pid"
 cd -- "$S" || die 81 'the staging directory cannot be entered'
 exec 4<&0 # the shell gives background commands /dev/null
+umask 000 # BusyBox takes it off all modes, in spite of -p
 tar -xpof - <&4 4<&- & child=$!; exec 4<&-
+umask 077
 wait "$child"; r=$?; child=
 [ "$r" = 0 ] || die 83 "tar ended with exit code $r"
 l=; [ ! -f seal ] || read -r l <seal
@@ -162,13 +164,10 @@ func (c *carrier) writeDirectories(w archive) error {
 	return nil
 }
 
-// finalDirectory describes a directory as it is published. Those that are
-// moved themselves stay writable for their owner until they are there.
+// finalDirectory describes a directory as it is staged.
 func (c *carrier) finalDirectory(e tree.Entry) tarball.Header {
 	h := header(e)
-	if e.Path == "" || c.moved[e.Path] {
-		h.Mode |= 0o200
-	}
+	h.Mode = c.plan.stagedMode(e)
 	return h
 }
 

@@ -3,6 +3,7 @@ package transfer
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,7 +76,7 @@ func publishScript(pl place, f *facts, p *plan, failed map[string]bool) string {
 		}
 	}
 	if f.tar != "gnu" {
-		w.directoryTimes(p)
+		w.directories(p)
 	}
 	if p.newRoot {
 		w.root(p)
@@ -85,19 +86,27 @@ func publishScript(pl place, f *facts, p *plan, failed map[string]bool) string {
 	return w.String()
 }
 
-// directoryTimes sets the times of new directories, which only GNU tar does
-// right: BusyBox sets them before it fills the directory.
-func (w *publisher) directoryTimes(p *plan) {
-	touch := batch{w: w, dir: stagedTree}
-	for i := len(p.send) - 1; i >= 0; i-- {
-		if e := p.send[i]; e.Type == tree.Dir {
-			touch.add(w.touch(e.Time), e.Path)
+// directories gives new directories their times and modes, the deepest first.
+// GNU tar does that itself. BusyBox sets times before it fills a directory, and
+// without being root leaves the modes of directories that exist alone.
+func (w *publisher) directories(p *plan) {
+	var dirs []tree.Entry
+	if p.newRoot && p.root.Type == tree.Dir {
+		dirs = append(dirs, p.root)
+	}
+	for _, e := range p.send {
+		if e.Type == tree.Dir {
+			dirs = append(dirs, e)
 		}
 	}
-	touch.flush()
-	if p.newRoot && p.root.Type == tree.Dir {
-		w.WriteString(w.touch(p.root.Time) + " " + stagedTree + " || exit 86\n")
+	b := batch{w: w, dir: "."}
+	for _, e := range slices.Backward(dirs) {
+		b.add(w.touch(e.Time), member(e.Path))
 	}
+	for _, e := range slices.Backward(dirs) {
+		b.add(fmt.Sprintf("chmod %04o --", p.stagedMode(e)), member(e.Path))
+	}
+	b.flush()
 }
 
 // root publishes the staged tree as a whole.
