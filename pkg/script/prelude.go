@@ -51,17 +51,36 @@ have() { command -v "$1" >/dev/null 2>&1; }
 die() { printf 'sbsync: %s\n' "$2" >&2; exit "$1"; }
 `
 
+// beat prints an empty line now and then, so that neither a proxy nor an idle
+// deadline takes a command for dead that hashes or deletes silently
+// (kubernetes/kubernetes#64949). If the shell is killed, it goes away with its
+// next line.
+const beat = `beat() {
+	s=; trap 'kill $s 2>/dev/null; exit' TERM
+	while :; do sleep 4 >/dev/null 2>&1 3>&- & s=$!; wait $s; printf '\n' || exit; done
+}
+`
+
 // wrap puts a script's body between the marks that frame reads. The body's
 // standard error is collected and printed after the reply, so that it cannot
 // get into it where a provider merges the two. The outer shell keeps stdout and
 // stderr open while the body reads its input: containerd stops delivering
 // stdin once the process's stdout is closed (containerd#13934).
-func wrap(body, word string, mode inputMode, size int64, earlyExit bool) string {
+func wrap(body, word string, mode inputMode, size int64, earlyExit, heartbeat bool) string {
 	var b strings.Builder
 	b.WriteString(prelude)
+	if heartbeat {
+		b.WriteString(beat)
+	}
 	b.WriteString(strings.Replace(inputFunctions[mode], "%SIZE%", strconv.FormatInt(size, 10), 1))
 	b.WriteString("\nexec 3>&1\nprintf '\\nsbsync-begin " + word + "\\n'\n")
+	if heartbeat {
+		b.WriteString("beat & h=$!\n")
+	}
 	b.WriteString("e=$( { (\n" + body + "\n) 3>&-; printf '\\nrc=%s' \"$?\" >&2; } 2>&1 >&3 | tail -c 32768)\n")
+	if heartbeat {
+		b.WriteString("kill $h 2>/dev/null; wait $h 2>/dev/null\n")
+	}
 	b.WriteString("rc=${e##*rc=}\n")
 	b.WriteString("printf '\\nsbsync-err " + word + "\\n%s\\nsbsync-end " + word + " %s\\n' \"${e%rc=*}\" \"$rc\"\n")
 	switch {

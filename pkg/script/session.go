@@ -66,6 +66,9 @@ type Script struct {
 	// Consume reads the reply while it arrives; if nil, Run returns it. An
 	// error ends the script.
 	Consume func(body io.Reader) error
+	// Heartbeat lets the script print empty lines while it works, for one that
+	// may be silent for long. They come anywhere in the reply.
+	Heartbeat bool
 	// Idempotent says that the script may be run again after a temporary
 	// error, by the sandbox's own retry wrapper. With Consume it never is.
 	Idempotent bool
@@ -218,7 +221,7 @@ func (s *Session) prepare(cmd *provider.Command, sc Script, word string, fr *fra
 			return fmt.Errorf("%s: %w", sc.Label, err)
 		}
 	}
-	text := wrap(sc.Body, word, mode, sc.InputSize, s.caps.EarlyExit)
+	text := wrap(sc.Body, word, mode, sc.InputSize, s.caps.EarlyExit, sc.Heartbeat)
 	if len(text) > s.maxArg() {
 		return fmt.Errorf("%s: script of %d bytes is longer than one argument may be (%d)", sc.Label, len(text), s.maxArg())
 	}

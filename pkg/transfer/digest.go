@@ -54,7 +54,7 @@ func (r *runner) digestSome(ctx context.Context, s *script.Session, h hasher, di
 	head := "HASH=" + script.Quote(h.command) + "\ntrim() { " + h.trim + "; }\ncd -P -- " + script.Quote(dir) + " || die 81 'the directory is gone'\n"
 	run := func(command string) ([]string, error) {
 		input := strings.NewReader(list.String())
-		reply, err := s.Run(ctx, script.Script{Label: "digests", Body: head + command, Idempotent: true, Input: input, InputSize: int64(input.Len())})
+		reply, err := s.Run(ctx, script.Script{Label: "digests", Body: head + command, Idempotent: true, Heartbeat: true, Input: input, InputSize: int64(input.Len())})
 		if err != nil {
 			return nil, classify(err)
 		}

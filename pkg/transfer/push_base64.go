@@ -436,7 +436,7 @@ func (p *chunker) finish(ctx context.Context) error {
 		}
 		source, input = "cat tail"+p.unzip(), nil
 	}
-	reply, err := p.c.session.Run(ctx, script.Script{Label: "publish", Body: strings.Replace(body, "SOURCE", source, 1), Input: input})
+	reply, err := p.c.session.Run(ctx, script.Script{Label: "publish", Heartbeat: true, Body: strings.Replace(body, "SOURCE", source, 1), Input: input})
 	if err != nil {
 		return err
 	}

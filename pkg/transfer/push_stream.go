@@ -50,7 +50,7 @@ func (c *carrier) pushStream(ctx context.Context) error {
 	}
 	feed := newFeed(func(w io.Writer) error { return c.writeArchive(w, s, nonce) })
 	defer feed.stop()
-	reply, err := c.session.Run(ctx, script.Script{Label: "push", Body: body, Input: feed})
+	reply, err := c.session.Run(ctx, script.Script{Label: "push", Body: body, Input: feed, Heartbeat: true})
 	if werr := feed.failure(); werr != nil && (err == nil || errors.Is(err, werr)) {
 		return werr
 	}
