@@ -67,7 +67,7 @@ func (r *Registry) Lookup(word string) (Driver, error) {
 // suggest providers, and it checks that the target has a reference where its
 // driver wants one, and none where not.
 func (r *Registry) Parse(s, goos string, named map[string]Named) (Target, Driver, error) {
-	t, err := parseTarget(s, goos, named, r.Has, r.words())
+	t, err := grammar{isProvider: r.Has, form: r.form, words: r.words()}.parse(s, goos, named)
 	if err != nil {
 		return Target{}, nil, err
 	}
@@ -84,6 +84,14 @@ func (r *Registry) Parse(s, goos string, named map[string]Named) (Target, Driver
 			fmt.Sprintf("write %s:%s", t.Provider, t.Path))
 	}
 	return t, d, nil
+}
+
+// form is a right target of the provider.
+func (r *Registry) form(provider, ref string) string {
+	if !r.byWord[provider].HasRef() {
+		return provider + ":/absolute/path"
+	}
+	return provider + ":" + ref + ":/absolute/path"
 }
 
 func (r *Registry) words() []string {

@@ -50,6 +50,9 @@ const maxRetryAfter = 5 * time.Minute
 // Reset(), which is then called. Files are put again, only those that failed if
 // the error tells which; a file is got again under the rule for Stdout.
 // Operations of a [Syncer] are never repeated: what they did is not known.
+//
+// Retry belongs outside of the other wrappers: Log, Meter and Idle hide that a
+// stream can be rewound, and a wait inside Limit would hold its slot.
 func Retry(sb Sandbox, policy RetryPolicy) Sandbox {
 	return &retry{passthrough: passTo(sb), policy: policy.withDefaults()}
 }

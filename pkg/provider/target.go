@@ -16,8 +16,8 @@ type Target struct {
 	Ref string
 	// Path is absolute, POSIX and clean.
 	Path string
-	// Slash says that the path was written with a trailing slash, which for a
-	// single file means "into this directory".
+	// Slash says that the path can only mean a directory: it was written with a
+	// trailing slash, which for a single file means "into this directory".
 	Slash bool
 	// Name is the named target it came from, or empty.
 	Name string
@@ -55,10 +55,19 @@ type Named struct {
 // goos is the host's operating system, since C:x is a host path on Windows.
 // Every error is of kind [Usage], one line, with a hint.
 func ParseTarget(s, goos string, named map[string]Named, isProvider func(string) bool) (Target, error) {
-	return parseTarget(s, goos, named, isProvider, nil)
+	return grammar{isProvider: isProvider, form: func(provider, ref string) string {
+		return provider + ":" + ref + ":/absolute/path"
+	}}.parse(s, goos, named)
 }
 
-func parseTarget(s, goos string, named map[string]Named, isProvider func(string) bool, words []string) (Target, error) {
+// grammar is what the form of a target depends on.
+type grammar struct {
+	isProvider func(string) bool
+	form       func(provider, ref string) string // a right target, to show
+	words      []string                          // of providers, to suggest
+}
+
+func (g grammar) parse(s, goos string, named map[string]Named) (Target, error) {
 	switch {
 	case s == "":
 		return Target{}, &Error{Kind: Usage, Err: errors.New("empty target"), Hint: targetForm}
@@ -68,17 +77,18 @@ func parseTarget(s, goos string, named map[string]Named, isProvider func(string)
 		return Target{}, targetError(s, "it is a path on this machine", targetForm+"; for a directory of this machine, local:/path")
 	}
 	word, rest, colon := strings.Cut(s, ":")
-	if colon && isProvider(word) {
-		return parseFull(s, word)
+	if colon && g.isProvider(word) {
+		return g.parseFull(s, word)
 	}
 	if n, ok := named[word]; ok {
-		return n.target(s, word, rest, isProvider)
+		return n.target(s, word, rest, g.isProvider)
 	}
-	if !colon && isProvider(word) {
-		return Target{}, targetError(s, "it has no path", fmt.Sprintf("write %s:REF:/absolute/path", word))
+	if !colon && g.isProvider(word) {
+		return Target{}, targetError(s, "it has no path", "write "+g.form(word, "REF"))
 	}
+	words := slices.Clone(g.words)
 	for name := range named {
-		words = append(slices.Clip(words), name)
+		words = append(words, name)
 	}
 	slices.Sort(words)
 	return Target{}, targetError(s, fmt.Sprintf("%q is neither a provider nor a named target", word),
@@ -92,14 +102,14 @@ func targetError(s, cause, hint string) error {
 }
 
 // parseFull reads s, which begins with the provider and a colon.
-func parseFull(s, provider string) (Target, error) {
+func (g grammar) parseFull(s, provider string) (Target, error) {
 	at := strings.Index(s[len(provider):], ":/")
 	if at < 0 {
 		ref := s[len(provider)+1:]
 		if ref == "" {
 			ref = "REF"
 		}
-		return Target{}, targetError(s, "it has no absolute path", fmt.Sprintf("write %s:%s:/absolute/path", provider, ref))
+		return Target{}, targetError(s, "it has no absolute path", fmt.Sprintf("write %q", g.form(provider, ref)))
 	}
 	at += len(provider)
 	t := Target{Provider: provider, Path: path.Clean(s[at+1:]), Slash: isDirForm(s[at+1:])}
@@ -128,7 +138,7 @@ func (n Named) target(s, name, rest string, isProvider func(string) bool) (Targe
 		return Target{}, targetError(s, fmt.Sprintf("it leaves the root %q of target %q", root, name),
 			"write a path below the root, or the target in full: PROVIDER:REF:/path")
 	}
-	return Target{Provider: n.Provider, Ref: n.Ref, Path: full, Slash: isDirForm(rest), Name: name, Root: root}, nil
+	return Target{Provider: n.Provider, Ref: n.Ref, Path: full, Slash: full == "/" || isDirForm(rest), Name: name, Root: root}, nil
 }
 
 // isDirForm says whether p can only mean a directory.

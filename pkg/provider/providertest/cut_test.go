@@ -3,6 +3,7 @@ package providertest
 import (
 	"archive/tar"
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -86,10 +87,34 @@ func TestCutter(t *testing.T) {
 	}
 }
 
+// withSize returns an archive whose first header has this size field.
+func withSize(t testing.TB, field string) string {
+	h := []byte(fourMembers(t))
+	copy(h[124:136], field)
+	copy(h[148:156], "        ")
+	sum := 0
+	for _, b := range h[:blockSize] {
+		sum += int(b)
+	}
+	copy(h[148:156], fmt.Sprintf("%06o\x00 ", sum))
+	return string(h)
+}
+
+// No size may make the cutter go round for ever.
+func TestCutterAgainstStrangeSizes(t *testing.T) {
+	for _, field := range []string{"-0000000001\x00", "-7777777777\x00", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\x80\x00\x00\x00\x7f\xff\xff\xff\xff\xff\xff\xff", "77777777777\x00"} {
+		archive := withSize(t, field)
+		if got, done := cutAt(Cut{Members: 1}, archive, 1000); done || got != archive {
+			t.Errorf("size %q: %d of %d bytes pass, done %v", field, len(got), len(archive), done)
+		}
+	}
+}
+
 func FuzzCutter(f *testing.F) {
 	f.Add([]byte(fourMembers(f)), 1, 0, 100)
 	f.Add([]byte(fourMembers(f)), 0, 2, 511)
 	f.Add(append([]byte(fourMembers(f))[:600], 0xff), 1, 1, 7)
+	f.Add([]byte(withSize(f, "-0000000001\x00")), 1, 0, 100)
 	f.Fuzz(func(t *testing.T, text []byte, members, inside, size int) {
 		cut := Cut{Members: members, Inside: inside}
 		whole, done := cutAt(cut, string(text), max(1, len(text)))

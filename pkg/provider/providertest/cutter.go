@@ -104,7 +104,8 @@ func tarSize(h []byte) (int64, bool) {
 	}
 	field := h[124:136]
 	if field[0]&0x80 == 0 {
-		return tarOctal(field)
+		n, ok := tarOctal(field)
+		return n, ok && n >= 0
 	}
 	var n int64 // GNU's base 256
 	for i, b := range field {
@@ -113,7 +114,7 @@ func tarSize(h []byte) (int64, bool) {
 		}
 		n = n<<8 | int64(b)
 	}
-	return n, n >= 0
+	return n, n >= 0 && n < 1<<60 // more would overflow when rounded up
 }
 
 func tarOctal(field []byte) (int64, bool) {

@@ -122,7 +122,7 @@ func (b *box) option(o SuiteOption) bool {
 // output is lost of a command that exits, it waits a little before.
 func (b *box) command(script string, args ...string) provider.Command {
 	if b.caps.EarlyExit {
-		script = "(\n" + script + "\n)\nrc=$?\nsleep 0.5 2>/dev/null || sleep 1\nexit $rc"
+		script = "(\n" + script + "\n)\nrc=$?\nsleep 0.3 2>/dev/null || sleep 1\nexit $rc"
 	}
 	return provider.Command{Args: append([]string{"sh", "-c", script, "sh"}, args...), Dir: b.dir, Label: "check"}
 }
