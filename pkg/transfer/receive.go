@@ -52,7 +52,7 @@ func prepareScript(pl place, h hasher) string {
 func removeScript(paths []string) string {
 	var b strings.Builder
 	for _, p := range paths {
-		fmt.Fprintf(&b, "S=%s; unstage\n", script.Quote(p))
+		fmt.Fprintf(&b, "(S=%s; unstage)\n", script.Quote(p))
 	}
 	return b.String()
 }
