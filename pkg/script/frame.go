@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sbsync/sbsync/pkg/provider"
 )
@@ -24,10 +25,12 @@ type frame struct {
 	begin, mid, end []byte
 	out             io.Writer // receives the reply; nil: collected in body
 
-	ended  chan struct{} // closed when the last mark was seen
+	ended  chan struct{} // closed when the last mark was first seen
 	closed chan struct{} // closed when the call returned
+	giveUp func()        // ends a call that does not return after its reply
 
 	mu     sync.Mutex
+	late   *time.Timer // calls giveUp
 	state  int
 	hold   []byte // seen, but may be the start of a mark
 	body   []byte
@@ -50,7 +53,7 @@ func newFrame(word string) *frame {
 		begin: []byte("\nsbsync-begin " + word + "\n"),
 		mid:   []byte("\nsbsync-err " + word + "\n"),
 		end:   []byte("\nsbsync-end " + word + " "),
-		ended: make(chan struct{}), closed: make(chan struct{}),
+		ended: make(chan struct{}), closed: make(chan struct{}), giveUp: func() {},
 	}
 }
 
@@ -67,7 +70,7 @@ func (f *frame) Write(p []byte) (int, error) {
 		case inBody:
 			_, p = f.until(f.mid, p, f.emit)
 		case inStderr:
-			_, p = f.until(f.end, p, func(b []byte) { f.stderr = append(f.stderr, b...) })
+			_, p = f.until(f.end, p, f.complain)
 		case inCode:
 			p = f.readCode(p)
 		default:
@@ -132,17 +135,36 @@ func (f *frame) emit(b []byte) {
 	if len(b) == 0 || f.outErr != nil {
 		return
 	}
-	if f.out == nil {
-		f.body = append(f.body, b...)
+	if f.out != nil {
+		_, f.outErr = f.out.Write(b)
 		return
 	}
-	_, f.outErr = f.out.Write(b)
+	if len(f.body)+len(b) > maxReport {
+		f.outErr = &provider.Error{Kind: provider.TooLarge, Err: fmt.Errorf("a reply of more than %d bytes", maxReport)}
+		return
+	}
+	f.body = append(f.body, b...)
 }
+
+// complain keeps the end of the script's standard error. The script itself
+// sends no more than that, but the sandbox is not trusted.
+func (f *frame) complain(b []byte) {
+	f.stderr = append(f.stderr, b...)
+	if extra := len(f.stderr) - provider.StderrTail; extra > 0 {
+		f.stderr = append(f.stderr[:0], f.stderr[extra:]...)
+	}
+}
+
+// maxCode is more than an exit code and its line end take.
+const maxCode = 16
 
 func (f *frame) readCode(p []byte) []byte {
 	i := bytes.IndexByte(p, '\n')
 	if i < 0 {
-		f.hold = append(f.hold, p...)
+		f.hold = append(f.hold, p[:min(len(p), maxCode)]...)
+		if len(f.hold) >= maxCode {
+			f.outErr = fmt.Errorf("malformed reply: exit code %q", f.hold[:maxCode])
+		}
 		return nil
 	}
 	digits := strings.TrimSpace(string(f.hold) + string(p[:i]))
@@ -153,7 +175,12 @@ func (f *frame) readCode(p []byte) []byte {
 		return nil
 	}
 	f.code, f.state = code, afterEnd
-	close(f.ended)
+	select {
+	case <-f.ended: // by an earlier attempt
+	default:
+		close(f.ended)
+	}
+	f.late = time.AfterFunc(exitGrace, f.giveUp)
 	return p[i+1:]
 }
 
@@ -162,13 +189,21 @@ func (f *frame) readCode(p []byte) []byte {
 func (f *frame) Reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state, f.hold, f.body, f.stderr, f.total = beforeBegin, nil, nil, nil, 0
+	f.stopLate()
+	f.state, f.hold, f.body, f.stderr, f.total, f.code, f.outErr = beforeBegin, nil, nil, nil, 0, 0, nil
+}
+
+func (f *frame) stopLate() {
+	if f.late != nil {
+		f.late.Stop()
+	}
 }
 
 // close is called when no more output will come.
 func (f *frame) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.stopLate()
 	close(f.closed)
 	if pw, ok := f.out.(*io.PipeWriter); ok {
 		if f.state == afterEnd {

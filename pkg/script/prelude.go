@@ -48,6 +48,8 @@ const prelude = `LC_ALL=C TZ=UTC0 EXTRACT_UNSAFE_SYMLINKS=1; export LC_ALL TZ EX
 unset TAR_OPTIONS GZIP POSIXLY_CORRECT CDPATH ENV BASH_ENV
 umask 077; set -f
 have() { command -v "$1" >/dev/null 2>&1; }
+last() { tail -c 32768; }
+have tail || last() { while IFS= read -r l || [ -n "$l" ]; do printf '%s\n' "$l"; done; }
 die() { printf 'sbsync: %s\n' "$2" >&2; exit "$1"; }
 `
 
@@ -77,7 +79,7 @@ func wrap(body, word string, mode inputMode, size int64, earlyExit, heartbeat bo
 	if heartbeat {
 		b.WriteString("beat & h=$!\n")
 	}
-	b.WriteString("e=$( { (\n" + body + "\n) 3>&-; printf '\\nrc=%s' \"$?\" >&2; } 2>&1 >&3 | tail -c 32768)\n")
+	b.WriteString("e=$( { (\n" + body + "\n) 3>&-; printf '\\nrc=%s' \"$?\" >&2; } 2>&1 >&3 | last)\n")
 	if heartbeat {
 		b.WriteString("kill $h 2>/dev/null; wait $h 2>/dev/null\n")
 	}

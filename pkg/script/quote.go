@@ -26,3 +26,6 @@ func AppendQuoted(b []byte, s string) []byte {
 	}
 	return append(b, '\'')
 }
+
+// QuotedLen is the length of Quote(s).
+func QuotedLen(s string) int { return len(s) + 2 + 3*strings.Count(s, "'") }

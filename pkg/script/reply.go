@@ -143,10 +143,7 @@ func (t *textReader) decodeRun(text []byte) error {
 func (t *textReader) decode() error {
 	n := len(t.quad) / 4 * 4
 	if t.done {
-		for len(t.quad)%4 != 0 && t.padded {
-			t.quad = append(t.quad, '=')
-		}
-		if len(t.quad)%4 == 1 {
+		if rest := len(t.quad) % 4; rest == 1 || rest != 0 && t.padded {
 			return errors.New("base64: the text is not whole")
 		}
 		for len(t.quad)%4 != 0 {

@@ -23,7 +23,8 @@ const replyOverhead = 1 << 10
 // Report runs a script whose output may hold any bytes and returns them. On a
 // session that does not stream the output travels as compressed text, in as
 // many calls as the provider's output limit makes necessary; the script then
-// runs once for each, and all must print the same.
+// runs once for each, with its Input read from the start, and all must print
+// the same.
 func (s *Session) Report(ctx context.Context, sc Script) ([]byte, error) {
 	if s.stream != nil {
 		return s.Run(ctx, sc)
@@ -33,8 +34,11 @@ func (s *Session) Report(ctx context.Context, sc Script) ([]byte, error) {
 		if err == nil {
 			return text, nil
 		}
-		if !errors.Is(err, errUnstable) || attempt == 2 {
+		if !errors.Is(err, errUnstable) {
 			return nil, err
+		}
+		if attempt == 2 {
+			return nil, &provider.Error{Kind: provider.Integrity, Op: sc.Label, Err: err}
 		}
 	}
 }
@@ -53,7 +57,7 @@ func (s *Session) pages(ctx context.Context, sc Script) ([]byte, error) {
 			return nil, err
 		}
 		if next.size != first.size || next.sum != first.sum || len(next.text) == 0 {
-			return nil, fmt.Errorf("%s: %w", sc.Label, errUnstable)
+			return nil, errUnstable
 		}
 		text = append(text, next.text...)
 	}
@@ -101,13 +105,15 @@ const pageAttempts = 4
 // the provider turns out to deliver less than was thought, it learns from that.
 func (s *Session) page(ctx context.Context, sc Script, offset int64) (page, error) {
 	for attempt := 1; ; attempt++ {
+		if seeker, ok := sc.Input.(io.Seeker); ok {
+			if _, err := seeker.Seek(0, io.SeekStart); err != nil {
+				return page{}, err
+			}
+		}
 		reply, err := s.Run(ctx, pageScript(sc, offset, s.maxOut.Load()))
 		var cut *CutError
 		if errors.As(err, &cut) && attempt < pageAttempts {
 			s.NoteCut(cut.Got)
-			if seeker, ok := sc.Input.(io.Seeker); ok {
-				seeker.Seek(0, io.SeekStart)
-			}
 			continue
 		}
 		if err != nil {

@@ -106,8 +106,11 @@ func (e *CutError) Error() string {
 	return text
 }
 
-// Temporary is true: see Error.
+// Temporary is true: another attempt may succeed.
 func (e *CutError) Temporary() bool { return true }
+
+// Unwrap says that it is of kind Integrity, and that [ErrCut] is the cause.
+func (e *CutError) Unwrap() error { return &provider.Error{Kind: provider.Integrity, Err: ErrCut} }
 
 // exitGrace is how long a provider may take to report the exit of a script
 // whose whole reply has arrived; then the call is given up, the reply kept.
@@ -139,7 +142,8 @@ func (s *Session) Run(ctx context.Context, sc Script) ([]byte, error) {
 			consumed <- err
 		}()
 	}
-	res, err := s.call(ctx, cancel, cmd, fr)
+	fr.giveUp = cancel // a reply that is complete outlives a call that does not end
+	res, err := s.call(ctx, cmd)
 	fr.close()
 	if consumed != nil {
 		if cerr := <-consumed; cerr != nil && !errors.Is(cerr, ErrCut) {
@@ -159,25 +163,8 @@ func errConsumed(err error) error {
 	return fmt.Errorf("reply refused: %w", err)
 }
 
-// call makes the provider call. A reply that is complete outlives a call that
-// does not end.
-func (s *Session) call(ctx context.Context, cancel context.CancelFunc, cmd provider.Command, fr *frame) (provider.Result, error) {
-	returned := make(chan struct{})
-	defer close(returned)
-	go func() {
-		select {
-		case <-returned:
-			return
-		case <-fr.ended:
-		}
-		t := time.NewTimer(exitGrace)
-		defer t.Stop()
-		select {
-		case <-returned:
-		case <-t.C:
-			cancel()
-		}
-	}()
+// call makes the provider call.
+func (s *Session) call(ctx context.Context, cmd provider.Command) (provider.Result, error) {
 	if s.stream != nil {
 		return s.stream.Stream(ctx, cmd)
 	}
