@@ -49,7 +49,10 @@ func (p *progress) planned(files int, bytes int64) {
 }
 
 func (a *app) newPrinter() printer {
-	if a.out.json {
+	switch {
+	case a.out.json && a.out.quiet:
+		return newJSONPrinter(io.Discard, false)
+	case a.out.json:
 		return newJSONPrinter(a.Out, a.out.verbose)
 	}
 	return newTextPrinter(a.Out, a.Err, a.out, isTerminal(a.Err))

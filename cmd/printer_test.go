@@ -138,6 +138,14 @@ func TestManyWarnings(t *testing.T) {
 	}
 }
 
+func TestWarningsOfTheReport(t *testing.T) {
+	var out, err bytes.Buffer
+	newTextPrinter(&out, &err, outputFlags{}, false).ended(&transfer.Report{Warnings: []string{"odd\x1b"}}, true)
+	if err.String() != "warning: odd\\u001b\n" {
+		t.Errorf("stderr %q", &err)
+	}
+}
+
 // https://github.com/NVIDIA/OpenShell/issues/1778: "upload complete" was all
 // that was said when excludes had left nothing.
 func TestNothingLeftIsAWarning(t *testing.T) {

@@ -201,6 +201,9 @@ func (p *textPrinter) ended(r *transfer.Report, failed bool) {
 	if p.flags.quiet {
 		return
 	}
+	for _, text := range r.Warnings {
+		p.line("%s %s", p.paint("33", "warning:"), printable(text))
+	}
 	if hidden := p.warnings - maxWarnings; hidden > 0 && !p.flags.verbose {
 		p.line("%s %s not shown; -v shows all", p.paint("33", "warning:"), counted(hidden, "warning", "warnings"))
 	}

@@ -177,7 +177,8 @@ func (info probeInfo) String() string {
 			name = ""
 		}
 	}
-	row("target", fmt.Sprintf("%s, %s", info.Target, info.Is))
+	fmt.Fprintf(&b, "%-9s%s\n", "target", printable(info.Target)) // whole, however long
+	row("found", info.Is)
 	row("user", "uid "+info.UID)
 	row("tar", info.Tar)
 	row("has", strings.Join(info.Tools, " "))
