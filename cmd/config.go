@@ -34,13 +34,7 @@ type config struct {
 type configFile struct {
 	*yamlDoc
 	trusted bool
-	values  map[string]configValue
-}
-
-// configValue is a flag's default: one text for each value.
-type configValue struct {
-	texts []string
-	line  int
+	values  map[string][]string // of flags, by name; one text for each value
 }
 
 // namedTarget is an entry of the targets section.
@@ -49,7 +43,6 @@ type namedTarget struct {
 	exclude       []string
 	policy, route string
 	settings      provider.Config
-	where         string // file:line
 }
 
 // trustedOnly are the settings that only a trusted file may make.
@@ -117,14 +110,14 @@ func (c *config) add(path string, trusted, must bool) error {
 	if err != nil {
 		return err
 	}
-	f := &configFile{yamlDoc: doc, trusted: trusted, values: make(map[string]configValue)}
+	f := &configFile{yamlDoc: doc, trusted: trusted, values: make(map[string][]string)}
 	if err := c.parse(f); err != nil {
 		return err
 	}
 	c.files = append(c.files, f)
 	merged := make(map[string]any)
 	for name, v := range f.values {
-		merged[name] = v.texts
+		merged[name] = v
 	}
 	return c.settings.MergeConfigMap(merged)
 }
@@ -161,10 +154,10 @@ func (f *configFile) parseSetting(key, value *yaml.Node) error {
 	}
 	for _, text := range texts {
 		if err := flag.Value.Set(text); err != nil {
-			return f.errorf(value, provider.HintOf(err), "%s %q: %w", name, text, withoutHint(err))
+			return f.errorf(value, provider.HintOf(err), "%s %q: %w", name, text, plainCause(err))
 		}
 	}
-	f.values[name] = configValue{texts: texts, line: key.Line}
+	f.values[name] = texts
 	return nil
 }
 
@@ -192,7 +185,7 @@ func (c *config) parseTargets(f *configFile, n *yaml.Node) error {
 		if key.Value == "" || strings.ContainsAny(key.Value, `:/\ `) {
 			return f.errorf(key, "", "target name %q must not be empty nor have a colon, slash or space", key.Value)
 		}
-		t := &namedTarget{settings: make(provider.Config), where: fmt.Sprintf("%s:%d", f.name, key.Line)}
+		t := &namedTarget{settings: make(provider.Config)}
 		err := f.fields(value, fmt.Sprintf("target %q", key.Value), nil, func(k, v *yaml.Node) error {
 			return f.parseTargetField(t, key.Value, k, v)
 		})

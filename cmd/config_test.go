@@ -269,7 +269,7 @@ func FuzzConfig(f *testing.F) {
 		doc, err := readDoc("fuzz.yaml", data)
 		if err == nil {
 			c := &config{targets: make(map[string]*namedTarget), providers: make(map[string]provider.Config)}
-			err = c.parse(&configFile{yamlDoc: doc, trusted: true, values: make(map[string]configValue)})
+			err = c.parse(&configFile{yamlDoc: doc, trusted: true, values: make(map[string][]string)})
 		}
 		if err != nil && provider.KindOf(err) != provider.Usage {
 			t.Errorf("error of kind %v: %v", provider.KindOf(err), err)

@@ -211,7 +211,7 @@ func (p *opsParser) mode(n *yaml.Node) (*uint32, error) {
 	if n.Tag == "!!str" {
 		bits, err := parseMode(s)
 		if err != nil {
-			return nil, p.errorf(n, provider.HintOf(err), "mode %q: %w", s, withoutHint(err))
+			return nil, p.errorf(n, provider.HintOf(err), "mode %q: %w", s, plainCause(err))
 		}
 		return &bits, nil
 	}

@@ -41,7 +41,7 @@ func (c *config) applyTo(flag *pflag.Flag) error {
 	for _, text := range texts {
 		// Values of files were checked when they were read.
 		if err := flag.Value.Set(text); err != nil {
-			return usageError(provider.HintOf(err), "%s=%q: %w", envName(flag.Name), text, withoutHint(err))
+			return usageError(provider.HintOf(err), "%s=%q: %w", envName(flag.Name), text, plainCause(err))
 		}
 	}
 	return nil
@@ -62,7 +62,7 @@ func splitEnv(flag *pflag.Flag, env string) []string {
 func (c *config) excludes(fs *pflag.FlagSet, target *namedTarget) []string {
 	var all []string
 	for _, f := range c.files {
-		all = append(all, f.values["exclude"].texts...)
+		all = append(all, f.values["exclude"]...)
 	}
 	if target != nil {
 		all = append(all, target.exclude...)
@@ -90,7 +90,7 @@ func (c *config) policy(fs *pflag.FlagSet, target *namedTarget) (transfer.Policy
 	for _, f := range c.files {
 		layer(f.name, func(name string) (string, bool) {
 			v, ok := f.values[name]
-			return strings.Join(v.texts, ""), ok
+			return strings.Join(v, ""), ok
 		})
 	}
 	if target != nil && target.policy != "" {

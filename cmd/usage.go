@@ -82,14 +82,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usageError(hint, "unknown flag --%s", unknown.GetSpecifiedName())
 	case errors.As(err, &value):
 		return usageError(hintOr(value.Unwrap(), help), "--%s %q: %w", value.GetFlag().Name, value.GetValue(),
-			withoutHint(value.Unwrap()))
+			plainCause(value.Unwrap()))
 	}
 	return usageError(help, "%w", err)
-}
-
-// badValue is the error of a flag's value, with a hint.
-func badValue(hint, format string, args ...any) error {
-	return usageError(hint, format, args...)
 }
 
 func hintOr(err error, otherwise string) string {
@@ -99,8 +94,8 @@ func hintOr(err error, otherwise string) string {
 	return otherwise
 }
 
-// withoutHint strips strconv's way of naming its own functions.
-func withoutHint(err error) error {
+// plainCause strips strconv's way of naming its own functions.
+func plainCause(err error) error {
 	if cause := errors.Unwrap(err); cause != nil && strings.HasPrefix(err.Error(), "strconv.") {
 		return cause
 	}

@@ -29,14 +29,14 @@ func parseSize(s string) (int64, error) {
 	unit, ok := sizeUnits()[s[len(digits):]]
 	number, err := strconv.ParseFloat(digits, 64)
 	if err != nil || !ok || strings.Trim(digits, "0123456789.") != "" {
-		return 0, badValue(hint, "not a size")
+		return 0, usageError(hint, "not a size")
 	}
 	if n, err := strconv.ParseInt(digits, 10, 64); err == nil && n <= math.MaxInt64/unit {
 		return n * unit, nil
 	}
 	bytes := number * float64(unit)
 	if bytes >= math.MaxInt64 {
-		return 0, badValue(hint, "too large")
+		return 0, usageError(hint, "too large")
 	}
 	return int64(bytes), nil
 }
@@ -86,7 +86,7 @@ func (v *modeValue) Set(s string) error {
 func parseMode(s string) (uint32, error) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(s, "0o"), 8, 32)
 	if err != nil || n > 0o7777 {
-		return 0, badValue("write permission bits in octal, like 0644", "not a mode")
+		return 0, usageError("write permission bits in octal, like 0644", "not a mode")
 	}
 	return uint32(n), nil
 }
@@ -109,7 +109,7 @@ func (v choiceValue[T]) Type() string { return strings.Join(v.words(), "|") }
 
 func (v choiceValue[T]) Set(s string) error {
 	if !slices.Contains(v.choices, T(s)) {
-		return badValue(didYouMean(s, v.words(), ""), "not one of %s", strings.Join(v.words(), ", "))
+		return usageError(didYouMean(s, v.words(), ""), "not one of %s", strings.Join(v.words(), ", "))
 	}
 	*v.value = T(s)
 	return nil
