@@ -13,7 +13,7 @@ import (
 // buffers are for packed chunks; few are in use at a time.
 var buffers = sync.Pool{New: func() any {
 	b := new(bytes.Buffer)
-	b.Grow(maxPacked + 1<<20)
+	b.Grow(maxPlain + 64<<10)
 	return b
 }}
 

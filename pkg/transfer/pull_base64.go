@@ -27,22 +27,14 @@ const (
 	pullPiece = 16 << 20
 	// pullNames bounds the names in a command, which are part of its script.
 	pullNames = 80 << 10
-	// firstBatch is sent without compression, to see how fast the link is.
-	firstBatch = 1 << 20
-	// fastLink is from which speed on, in bytes a second of text, the
-	// sandbox's gzip takes longer than sending plain text does: gzip -1 was
-	// seen to do 60 to 80 MB/s.
-	fastLink = 50e6
 )
 
 // textPuller is a pull on the base64 route.
 type textPuller struct {
 	*puller
-	hasher hasher
-	jobs   *jobs
-	rx     *receiver
-	// rate is the link's speed in bytes of text a second; 0 until known.
-	rate    atomic.Int64
+	hasher  hasher
+	jobs    *jobs
+	link    link
 	mu      sync.Mutex      // guards what follows, and the puller's failures
 	changed map[string]bool // large files that changed meanwhile
 }
@@ -61,7 +53,7 @@ func (g *puller) fetchBase64(files []tree.Entry) error {
 		workers = defaultConcurrent
 	}
 	p := &textPuller{puller: g, hasher: h, jobs: newJobs(g.ctx, workers), changed: map[string]bool{}}
-	p.rx = &receiver{g: g, jobs: p.jobs}
+	p.link.slow = slowPullLink
 	err = p.schedule(files, total/int64(workers))
 	if werr := p.jobs.wait(); werr != nil {
 		err = werr
@@ -94,12 +86,8 @@ func (p *textPuller) schedule(files []tree.Entry, share int64) error {
 		}
 		return p.jobs.run(func(ctx context.Context) error { return p.batch(ctx, todo) })
 	}
-	first := true
 	for _, e := range files {
 		budget := min(p.budget(pullBatch, len(batch)+1), max(share, 1<<20))
-		if first {
-			budget = min(budget, firstBatch)
-		}
 		if e.Size > budget {
 			if err := p.pieces(e, min(p.budget(pullPiece, 1), max(share, 1<<20))); err != nil {
 				return err
@@ -110,19 +98,18 @@ func (p *textPuller) schedule(files []tree.Entry, share int64) error {
 			if err := flush(); err != nil {
 				return err
 			}
-			first = false
 		}
 		batch, size, names = append(batch, e), size+e.Size, names+int64(len(e.Path))+8
 	}
 	return flush()
 }
 
-// compress decides whether the sandbox should.
+// compress is the argument of pack that decides whether the sandbox should.
 func (p *textPuller) compress() string {
-	if rate := p.rate.Load(); rate == 0 || rate > fastLink {
-		return "no"
+	if p.link.compress() {
+		return "yes"
 	}
-	return "yes"
+	return "no"
 }
 
 // quoted are the names as words of the script.
@@ -188,7 +175,7 @@ func (p *textPuller) tryBatch(ctx context.Context, files []tree.Entry) error {
 			if err := atEnd(content); err != nil {
 				return err
 			}
-			p.measure(size, time.Since(start))
+			p.link.measure(size, time.Since(start))
 			remote, err := sums()
 			if err != nil {
 				return err
@@ -201,13 +188,6 @@ func (p *textPuller) tryBatch(ctx context.Context, files []tree.Entry) error {
 			return nil
 		}, files...)
 	})
-}
-
-// measure notes the link's speed after a batch without compression.
-func (p *textPuller) measure(size int64, d time.Duration) {
-	if size >= firstBatch/2 && p.rate.Load() == 0 {
-		p.rate.Store(int64(float64(size) * 4 / 3 / d.Seconds()))
-	}
 }
 
 // head begins every script.

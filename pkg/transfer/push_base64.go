@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sbsync/sbsync/pkg/script"
 	"github.com/sbsync/sbsync/pkg/tarball"
@@ -29,6 +30,8 @@ const (
 	pieceAlign = 64 << 10
 	// maxPacked bounds a chunk that is held in memory, compressed.
 	maxPacked = 4 << 20
+	// maxPlain is the same without compression.
+	maxPlain = 6 << 20
 	// maxRaw bounds what is packed into it. It bounds also how long a command
 	// takes, so that progress and idle deadlines make sense.
 	maxRaw = 32 << 20
@@ -43,21 +46,22 @@ const (
 // chunkSizes are the limits for one sandbox.
 type chunkSizes struct {
 	packed int64 // of an archive, compressed
+	plain  int64 // of one that is not
 	raw    int64 // of an archive
 	piece  int64 // of a large file
 }
 
 func (c *carrier) chunkSizes() chunkSizes {
-	z := chunkSizes{maxPacked, maxRaw, maxPiece}
-	if c.opt.ChunkBytes > 0 {
-		z.packed, z.raw, z.piece = min(z.packed, c.opt.ChunkBytes), c.opt.ChunkBytes, c.opt.ChunkBytes
+	z := chunkSizes{packed: maxPacked, plain: maxPlain, raw: maxRaw, piece: maxPiece}
+	if n := c.opt.ChunkBytes; n > 0 {
+		z.packed, z.plain, z.raw, z.piece = min(z.packed, n), min(z.plain, n), n, n
 	} else if workers := int64(c.concurrency()); c.plan.bytes < workers*z.piece {
 		// Spread a small transfer over all workers.
 		z.piece = max(c.plan.bytes/workers, 1<<20)
 	}
 	limit, hard := c.session.MaxInput()
 	if limit > 0 {
-		z.packed = min(z.packed, limit)
+		z.packed, z.plain = min(z.packed, limit), min(z.plain, limit)
 		z.piece = min(z.piece, limit)
 		if hard {
 			z.raw = min(z.raw, 8*limit)
@@ -84,14 +88,17 @@ func (c *carrier) pushBase64(ctx context.Context) error {
 		return err
 	}
 	p := &chunker{c: c, s: c.newSender(), sizes: c.chunkSizes(), gzip: c.facts.tools["gzip"], jobs: newJobs(ctx, c.concurrency())}
+	p.link.slow = slowPushLink
 	p.s.digests = &digestList{hasher: h}
 	p.prepare = prepareScript(c.place, h) + unpackPlain
 	if hasTar(c.facts) {
 		p.prepare = prepareScript(c.place, h) + unpackTar
 	}
+	start := time.Now()
 	if _, err := c.session.Run(ctx, script.Script{Label: "stage", Body: p.prepare + removeScript(c.stale) + "stage\n"}); err != nil {
 		return err
 	}
+	p.link.roundTrip = time.Since(start)
 	err = p.sendAll()
 	if werr := p.jobs.wait(); werr != nil {
 		err = werr
@@ -112,7 +119,8 @@ type chunker struct {
 	c       *carrier
 	s       *sender
 	sizes   chunkSizes
-	gzip    bool
+	gzip    bool // the sandbox can expand it
+	link    link
 	prepare string
 	jobs    *jobs
 
@@ -180,18 +188,23 @@ func (p *chunker) full(size int64) bool {
 	if k.raw+size > p.sizes.raw {
 		return true
 	}
-	if k.size()+size+entryOverhead <= p.sizes.packed {
+	limit := p.sizes.packed
+	if !k.gzip {
+		limit = p.sizes.plain
+	}
+	if k.size()+size+entryOverhead <= limit {
 		return false
 	}
-	if k.pending > p.sizes.packed/8 {
+	if k.pending > limit/8 {
 		k.sync()
 	}
-	return k.size()+size+entryOverhead > p.sizes.packed
+	return k.size()+size+entryOverhead > limit
 }
 
 // packer is an archive in memory.
 type packer struct {
 	buf  *bytes.Buffer
+	gzip bool
 	zip  *gzipper
 	w    archive
 	dirs map[string]bool
@@ -201,8 +214,8 @@ type packer struct {
 }
 
 func (p *chunker) newPacker() *packer {
-	k := &packer{buf: getBuffer(), dirs: map[string]bool{}}
-	k.zip = newGzipper(k.buf, p.gzip)
+	k := &packer{buf: getBuffer(), dirs: map[string]bool{}, gzip: p.gzip && p.link.compress()}
+	k.zip = newGzipper(k.buf, k.gzip)
 	if k.w = tarball.NewWriter(k.zip); !hasTar(p.c.facts) {
 		k.w = newPlainArchive(k.zip, p.c.facts.touchNs())
 	}
@@ -266,18 +279,22 @@ func (p *chunker) flush() error {
 		return err
 	}
 	body := p.prepare + "cd -- \"$S\" || die 81 'the staging directory is gone'\ntouch \"$S\"\n" +
-		"input \"$@\"" + p.unzip() + " | unpack " + id + " || die 83 'the archive did not arrive whole'\n" + verifyScript(id)
+		"input \"$@\"" + k.unzip() + " | unpack " + id + " || die 83 'the archive did not arrive whole'\n" + verifyScript(id)
 	return p.jobs.run(func(ctx context.Context) error {
 		defer putBuffer(k.buf)
 		return p.c.again(ctx, "chunk "+id, func(ctx context.Context) error {
+			start := time.Now()
 			_, err := p.c.session.Run(ctx, script.Script{Label: "chunk " + id, Body: body, Input: bytes.NewReader(data)})
+			if err == nil {
+				p.link.measure(int64(len(data)), time.Since(start))
+			}
 			return err
 		})
 	})
 }
 
-func (p *chunker) unzip() string {
-	if p.gzip {
+func (k *packer) unzip() string {
+	if k.gzip {
 		return " | gzip -dc"
 	}
 	return ""
@@ -306,7 +323,7 @@ func (p *chunker) pieces(e tree.Entry) error {
 		defer f.Close()
 		return p.add(e)
 	}
-	compress := p.gzip && compressible(f, size)
+	compress := p.gzip && p.link.compress() && compressible(f, size)
 	for i := range count {
 		offset := i * p.sizes.piece
 		n := min(p.sizes.piece, size-offset)
@@ -428,13 +445,13 @@ func (p *chunker) finish(ctx context.Context) error {
 	body := p.prepare + "NONCE=" + nonce + "\ntrap 'cd /; unstage' EXIT\ncd -- \"$S\" || die 81 'the staging directory is gone'\n" +
 		"SOURCE | unpack end || die 83 'the archive did not arrive whole'\n" +
 		"l=; [ ! -f seal ] || read -r l <seal\n[ \"$l\" = \"# sbsync $NONCE\" ] || die 83 'the archive did not arrive whole'\n. ./seal\n"
-	source := "input \"$@\"" + p.unzip()
+	source := "input \"$@\"" + k.unzip()
 	var input io.Reader = bytes.NewReader(data)
 	if limit, hard := p.c.session.MaxInput(); hard && int64(len(data)) > limit {
 		if err := p.upload(ctx, data, limit); err != nil {
 			return err
 		}
-		source, input = "cat tail"+p.unzip(), nil
+		source, input = "cat tail"+k.unzip(), nil
 	}
 	reply, err := p.c.session.Run(ctx, script.Script{Label: "publish", Heartbeat: true, Body: strings.Replace(body, "SOURCE", source, 1), Input: input})
 	if err != nil {

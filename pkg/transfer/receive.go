@@ -21,11 +21,21 @@ const (
 // receiveFunctions are the shell functions of everything that receives. $S is
 // the staging directory, $T the target.
 //
+// unstage never removes the only copy of what was replaced: the tree that was
+// taken away goes back first, under the name that the stage is for.
+//
 // xargs reads from a pipe: BusyBox 1.35 forks applets without exec, and when
 // one exits, its copy of the buffered standard input moves the offset of a file
 // back, so that names get lost and torn.
 const receiveFunctions = `
-unstage() { rm -rf -- "$S" 2>/dev/null || { chmod -R u+rwx -- "$S" 2>/dev/null; rm -rf -- "$S"; }; }
+unstage() {
+	if [ -d "$S/old" ] && [ ! -L "$S/old" ]; then
+		u=$(cat "$S/for" && echo .) || return 1
+		u=${S%/*}/${u%.}
+		if [ ! -e "$u" ] && [ ! -L "$u" ]; then mv -f -- "$S/old" "$u" || return 1; fi
+	fi
+	rm -rf -- "$S" 2>/dev/null || { chmod -R u+rwx -- "$S" 2>/dev/null; rm -rf -- "$S"; }
+}
 stage() {
 	[ -d "${S%/*}/" ] || die 81 "${S%/*}: no such directory"
 	mkdir -- "$S" || die 85 "no staging directory can be made in ${S%/*}"
@@ -65,11 +75,13 @@ type publisher struct {
 }
 
 // publishScript returns the commands that put a staged tree into its place.
-// They run in the staging directory. failed are staged entries that must not
-// be published.
+// They run in the staging directory, and once they do no signal stops them:
+// between two renames the target may be gone. failed are staged entries that
+// must not be published.
 func publishScript(pl place, f *facts, p *plan, failed map[string]bool) string {
 	w := &publisher{pl: pl, touchNs: f.touchNs()}
 	w.WriteString(`broken() { die 86 "publishing failed: $1"; }` + "\n")
+	w.WriteString("trap '' TERM INT HUP PIPE\n")
 	for _, e := range p.send {
 		if failed[e.Path] {
 			w.WriteString("rm -f -- " + script.Quote(path.Join(stagedTree, e.Path)) + "\n")
