@@ -165,7 +165,7 @@ func (p *chunker) add(e tree.Entry) error {
 	}
 	if p.pack == nil {
 		p.id++
-		p.pack = p.newPacker()
+		p.pack = p.newPacker(p.link.compress())
 	}
 	if err := p.pack.parents(tree.Parent(e.Path)); err != nil {
 		return err
@@ -213,8 +213,8 @@ type packer struct {
 	pending int64
 }
 
-func (p *chunker) newPacker() *packer {
-	k := &packer{buf: getBuffer(), dirs: map[string]bool{}, gzip: p.gzip && p.link.compress()}
+func (p *chunker) newPacker(compress bool) *packer {
+	k := &packer{buf: getBuffer(), dirs: map[string]bool{}, gzip: p.gzip && compress}
 	k.zip = newGzipper(k.buf, k.gzip)
 	if k.w = tarball.NewWriter(k.zip); !hasTar(p.c.facts) {
 		k.w = newPlainArchive(k.zip, p.c.facts.touchNs())
@@ -433,7 +433,7 @@ func (h *hashedSection) Seek(offset int64, whence int) (int64, error) {
 // finish sends the last command.
 func (p *chunker) finish(ctx context.Context) error {
 	nonce := script.Word()
-	k := p.newPacker()
+	k := p.newPacker(true) // headers of directories, which become a tenth
 	if err := p.writeFinish(k, nonce); err != nil {
 		return err
 	}
@@ -447,7 +447,7 @@ func (p *chunker) finish(ctx context.Context) error {
 		"l=; [ ! -f seal ] || read -r l <seal\n[ \"$l\" = \"# sbsync $NONCE\" ] || die 83 'the archive did not arrive whole'\n. ./seal\n"
 	source := "input \"$@\"" + k.unzip()
 	var input io.Reader = bytes.NewReader(data)
-	if limit, hard := p.c.session.MaxInput(); hard && int64(len(data)) > limit {
+	if limit, _ := p.c.session.MaxInput(); limit > 0 && int64(len(data)) > limit {
 		if err := p.upload(ctx, data, limit); err != nil {
 			return err
 		}
