@@ -65,16 +65,26 @@ func tails(res provider.Result) string {
 }
 
 // spool copies standard input to a temporary file, since a file's size has to
-// be known before it is sent. The caller calls remove.
-func spool(in *os.File) (name string, remove func(), err error) {
+// be known before it is sent. The caller calls remove. A read that is under way
+// when ctx ends is left behind: nothing can interrupt it on every system.
+func spool(ctx context.Context, in *os.File) (name string, remove func(), err error) {
 	f, err := os.CreateTemp("", "sbsync-stdin-")
 	if err != nil {
 		return "", nil, err
 	}
 	remove = func() { os.Remove(f.Name()) }
-	_, err = f.ReadFrom(in)
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	copied := make(chan error, 1)
+	go func() {
+		_, err := f.ReadFrom(in)
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		copied <- err
+	}()
+	select {
+	case err = <-copied:
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
 	if err != nil {
 		remove()

@@ -8,19 +8,15 @@ import (
 // link finds out whether compression pays on the base64 route: on a fast way to
 // the sandbox it takes longer than sending what it saves.
 type link struct {
-	slow      int64         // below which speed it pays, in bytes of text a second
 	roundTrip time.Duration // of an empty command, if known
 	rate      atomic.Int64  // as measured; 0 until known
 }
 
-// Where compression begins to pay. Compressing a megabyte of source text was
-// seen to take 4 ms here and 6 ms to expand in the sandbox by gzip, which saves
-// about a megabyte of text. On a pull the sandbox's gzip compresses, which takes
-// 16 ms, on what is often a small machine.
-const (
-	slowPushLink = 40e6
-	slowPullLink = 15e6
-)
+// slowLink is where compression begins to pay, with what the sandbox does with a
+// chunk counted in. Compressing a megabyte of source text was seen to take 4 ms
+// here and 6 ms to expand in the sandbox by gzip, the sandbox's gzip to take 16,
+// and what it saves is about a megabyte of text.
+const slowLink = 15e6
 
 // linkSample is how much has to be sent without compression to judge the link.
 const linkSample = 2 << 20
@@ -28,7 +24,7 @@ const linkSample = 2 << 20
 // compress says whether to. Until the link is known nothing is compressed.
 func (l *link) compress() bool {
 	rate := l.rate.Load()
-	return rate > 0 && rate < l.slow
+	return rate > 0 && rate < slowLink
 }
 
 // measure takes note of how long so many raw bytes took.

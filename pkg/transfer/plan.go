@@ -254,16 +254,15 @@ func (in *planInput) attrSteps(p *plan, src, dst tree.Entry, path string) bool {
 // The text is the same for every provider.
 func conflict(path string, src, dst tree.Entry) error {
 	what := map[tree.Type]string{tree.File: "a file", tree.Dir: "a directory", tree.Symlink: "a link", tree.Special: "a special file"}
-	name := fmt.Sprintf("%q", path)
-	if path == "" {
-		name = "the target"
-	}
 	hint := "--force lets it be replaced"
 	if path == "" && src.Type != tree.Dir {
 		hint = "end the target with a slash to put the file into that directory under its own name"
 	}
-	return &provider.Error{Kind: provider.Refused, Hint: hint,
-		Err: fmt.Errorf("%s is %s in the target and %s in the source", name, what[dst.Type], what[src.Type])}
+	err := fmt.Errorf("%q is %s in the target and %s in the source", path, what[dst.Type], what[src.Type])
+	if path == "" {
+		err = fmt.Errorf("the target is %s, and the source %s", what[dst.Type], what[src.Type])
+	}
+	return &provider.Error{Kind: provider.Refused, Hint: hint, Err: err}
 }
 
 // planMerge compares entry by entry.

@@ -53,7 +53,6 @@ func (g *puller) fetchBase64(files []tree.Entry) error {
 		workers = defaultConcurrent
 	}
 	p := &textPuller{puller: g, hasher: h, jobs: newJobs(g.ctx, workers), changed: map[string]bool{}}
-	p.link.slow = slowPullLink
 	err = p.schedule(files, total/int64(workers))
 	if werr := p.jobs.wait(); werr != nil {
 		err = werr

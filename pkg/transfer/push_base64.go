@@ -88,7 +88,6 @@ func (c *carrier) pushBase64(ctx context.Context) error {
 		return err
 	}
 	p := &chunker{c: c, s: c.newSender(), sizes: c.chunkSizes(), gzip: c.facts.tools["gzip"], jobs: newJobs(ctx, c.concurrency())}
-	p.link.slow = slowPushLink
 	p.s.digests = &digestList{hasher: h}
 	p.prepare = prepareScript(c.place, h) + unpackPlain
 	if hasTar(c.facts) {

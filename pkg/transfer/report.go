@@ -63,11 +63,11 @@ type PlannedEntry struct {
 }
 
 // Observer watches a run. Calls may come from several goroutines at once and
-// must not block.
+// must not block. A mapping that is tried again is routed and planned anew.
 type Observer interface {
-	// Routed is called once for each mapping, before its bytes move.
+	// Routed is called for each mapping before its bytes move.
 	Routed(m Mapping, route Route, why string)
-	// Planned is called once for each mapping with everything that will be
+	// Planned is called for each mapping with everything that will be
 	// done, in order, and its totals.
 	Planned(m Mapping, plan []PlannedEntry, files int, bytes int64)
 	// Progress reports what moved since the last call.

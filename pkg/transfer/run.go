@@ -113,7 +113,7 @@ func (r *runner) mapping(ctx context.Context, m Mapping) error {
 		once = r.pull
 	}
 	if m.Source == stdio && r.dir == Push {
-		name, remove, err := spool(os.Stdin)
+		name, remove, err := spool(ctx, os.Stdin)
 		if err != nil {
 			return err
 		}
