@@ -16,16 +16,22 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"sbsync": main})
 }
 
-// TestScripts runs testdata/script/*.txtar against the real main. Run one with
+// TestScripts runs testdata/script/*.txtar against the real main, but for those
+// that TestScriptsEverywhere runs. Run one with
 //
 //	go test -run TestScripts/NAME .
 //
 // A script starts in its own empty $WORK. What testscript has no command for is
 // in script_test.go. Scripts that need a Unix begin with "[!unix] skip".
 func TestScripts(t *testing.T) {
+	params := scriptParams(t)
+	_, params.Files = scriptFiles(t)
+	testscript.Run(t, params)
+}
+
+func scriptParams(t *testing.T) testscript.Params {
 	goSource := goSourceDir(t)
-	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("testdata", "script"),
+	return testscript.Params{
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds:                scriptCommands(),
@@ -34,7 +40,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GOSRC", goSource)
 			return setupScript(env)
 		},
-	})
+	}
 }
 
 // setupScript gives a script

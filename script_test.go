@@ -26,6 +26,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"tree-equal": scriptTreeEqual,
 		"mkbytes":    scriptMkbytes,
 		"mkfifo":     scriptMkfifo,
+		"put":        scriptPut,
 		"mode":       scriptMode,
 		"mtime":      scriptMtime,
 		"no-scratch": scriptNoScratch,
@@ -80,6 +81,24 @@ func scriptMkfifo(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// put NAME TEXT: a file with this line in it. Both may have escapes as in a Go
+// string; directories on the way are made.
+func scriptPut(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: put NAME TEXT")
+	}
+	for i, arg := range args {
+		text, err := strconv.Unquote(`"` + strings.ReplaceAll(arg, `"`, `\"`) + `"`)
+		if err != nil {
+			ts.Fatalf("put %s: %v", arg, err)
+		}
+		args[i] = text
+	}
+	file := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(filepath.Dir(file), 0o755))
+	ts.Check(os.WriteFile(file, []byte(args[1]+"\n"), 0o644))
+}
+
 // mode OCTAL FILE...: [!] each file has these permission bits.
 func scriptMode(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
@@ -132,6 +151,9 @@ func scriptTreeEqual(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: tree-equal [-no-times] [-no-dir-times] [-no-modes] A B")
 	}
+	if ts.Getenv("TOOLS") == "busybox" {
+		ignore = append(ignore, "-no-fractions")
+	}
 	a, err := describeTree(ts.MkAbs(args[0]), ignore)
 	ts.Check(err)
 	b, err := describeTree(ts.MkAbs(args[1]), ignore)
@@ -174,7 +196,11 @@ func describeEntry(path string, info fs.FileInfo, ignore []string) (string, erro
 	}
 	noTime := slices.Contains(ignore, "-no-times") || info.IsDir() && slices.Contains(ignore, "-no-dir-times")
 	if !noTime && !link {
-		fmt.Fprintf(&b, " %s", info.ModTime().UTC().Format(time.RFC3339Nano))
+		t := info.ModTime().UTC()
+		if slices.Contains(ignore, "-no-fractions") {
+			t = t.Truncate(time.Second)
+		}
+		fmt.Fprintf(&b, " %s", t.Format(time.RFC3339Nano))
 	}
 	if link {
 		text, err := os.Readlink(path)
