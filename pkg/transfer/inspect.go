@@ -66,8 +66,8 @@ leftovers() {
 		q=; if [ -f "$s/pid" ]; then read -r q <"$s/pid"; fi
 		if [ $a = new ] && [ -n "$q" ] && kill -0 "$q" 2>/dev/null; then continue; fi
 		o=; if [ -f "$s/owner" ]; then read -r o <"$s/owner"; fi
-		k=no; if [ -e "$s/old" ] && [ "$(cat "$s/for" 2>/dev/null; echo .)" = "${D##*/}." ]; then k=old; fi
-		fact leftover "$a $k $s/ $o"
+		w=no; if [ -e "$s/old" ] && [ "$(cat "$s/for" 2>/dev/null; echo .)" = "${D##*/}." ]; then w=old; fi
+		fact leftover "$a $w $s/ $o"
 	done
 	set -f
 }
