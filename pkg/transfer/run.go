@@ -32,10 +32,9 @@ func Run(ctx context.Context, dir Direction, target Target, ops []Operation, opt
 func newRunner(dir Direction, target Target, opt Options) *runner {
 	r := &runner{dir: dir, opt: opt, report: &Report{Direction: dir, DryRun: opt.DryRun, Atomic: true}}
 	r.meter = provider.Meter(target.Sandbox)
-	r.sandbox = r.meter
-	if opt.IdleTimeout > 0 {
-		r.sandbox = provider.Idle(r.sandbox, opt.IdleTimeout)
-	}
+	// Waiting for a turn is no silence, so Limit is around Idle. Its gate holds
+	// all workers back when one is told to slow down.
+	r.sandbox = provider.Limit(provider.Idle(r.meter, opt.IdleTimeout), 0, new(provider.Gate))
 	r.sandbox = provider.Retry(r.sandbox, r.retryPolicy())
 	return r
 }
