@@ -250,12 +250,13 @@ func TestSweepIgnoresHostileNames(t *testing.T) {
 }
 
 func TestOwner(t *testing.T) {
-	words := strings.Fields(Owner())
+	owner := Owner()
+	words := strings.Fields(owner)
 	if len(words) != 3 || words[1] != strconv.Itoa(os.Getpid()) || !strings.Contains(words[0], "/") {
-		t.Fatalf("Owner() = %q", Owner())
+		t.Fatalf("Owner() = %q", owner)
 	}
-	if Owner() != Owner() {
-		t.Error("Owner changes")
+	if again := Owner(); again != owner {
+		t.Errorf("Owner changes from %q to %q", owner, again)
 	}
 	known := !strings.HasPrefix(words[0], "-")
 	gone := exec.Command(os.Args[0], "-test.run=^$")

@@ -8,7 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -31,7 +31,11 @@ func benchTrees(b *testing.B) map[string]string {
 	if err := f.Truncate(1 << 30); err != nil {
 		b.Fatal(err)
 	}
-	return map[string]string{"GoSource": filepath.Join(runtime.GOROOT(), "src"), "GiB": dir}
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return map[string]string{"GoSource": filepath.Join(strings.TrimSpace(string(root)), "src"), "GiB": dir}
 }
 
 // intoPipe lets produce write to a pipe that cat empties and counts the bytes.

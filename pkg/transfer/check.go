@@ -149,7 +149,7 @@ func (r *runner) confineCommands(op Operation) error {
 			targets = append(targets, m.Target)
 		}
 		if hasDotDot(c.Dir) {
-			return &provider.Error{Kind: provider.Confined, Err: fmt.Errorf("command directory %q holds ..", c.Dir)}
+			return &provider.Error{Kind: provider.Confined, Err: fmt.Errorf(`command directory %q has a ".." in it`, c.Dir)}
 		}
 		if _, err := (confine.Roots{Sandbox: targets}).CheckSandbox(c.Dir); err != nil {
 			return &provider.Error{Kind: provider.Confined, Err: fmt.Errorf("command directory %q is not below a target of its operation", c.Dir)}

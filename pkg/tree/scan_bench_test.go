@@ -3,14 +3,25 @@ package tree
 import (
 	"fmt"
 	"io/fs"
+	"os/exec"
 	"path/filepath"
-	"runtime"
+	"strings"
 	"testing"
 )
 
+// goSource is the source of the Go standard library.
+func goSource(b *testing.B) string {
+	b.Helper()
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return filepath.Join(strings.TrimSpace(string(root)), "src")
+}
+
 // BenchmarkScan scans the sources of the Go standard library.
 func BenchmarkScan(b *testing.B) {
-	root := filepath.Join(runtime.GOROOT(), "src")
+	root := goSource(b)
 	for b.Loop() {
 		s, err := Scan(b.Context(), root, ScanOptions{})
 		if err != nil {
@@ -22,7 +33,7 @@ func BenchmarkScan(b *testing.B) {
 
 // BenchmarkWalkDir is what the standard library needs for the same.
 func BenchmarkWalkDir(b *testing.B) {
-	root := filepath.Join(runtime.GOROOT(), "src")
+	root := goSource(b)
 	for b.Loop() {
 		err := filepath.WalkDir(root, func(_ string, d fs.DirEntry, err error) error {
 			if err == nil {
@@ -38,7 +49,7 @@ func BenchmarkWalkDir(b *testing.B) {
 
 // BenchmarkScanIgnored scans with a long ignore file.
 func BenchmarkScanIgnored(b *testing.B) {
-	root := filepath.Join(runtime.GOROOT(), "src")
+	root := goSource(b)
 	opt := RuleOptions{TarExclude: []string{"*.o", "node_modules", ".git"}}
 	for i := range 100 {
 		opt.Exclude = append(opt.Exclude, fmt.Sprintf("name%d", i), fmt.Sprintf("*.ext%d", i), fmt.Sprintf("/a/b%d/*.[oa]", i), fmt.Sprintf("x*y%d*", i))
