@@ -198,6 +198,7 @@ type puller struct {
 	inside  bool // the stage is in the destination, which has the tree's root
 	failed  map[string]bool
 	digests map[string]string // of what was received, if digests are compared
+	at      position
 }
 
 func (g *puller) pull(src *tree.Snapshot, rules *tree.Rules) error {

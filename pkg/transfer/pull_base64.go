@@ -144,7 +144,7 @@ func (p *textPuller) batch(ctx context.Context, files []tree.Entry) error {
 		return p.batch(ctx, files[half:])
 	}
 	if isCut { // even one file is too much at a time
-		return p.inPieces(ctx, files[0])
+		return p.inPieces(ctx, files[0], err)
 	}
 	return p.changing(ctx, files[0])
 }
@@ -275,7 +275,7 @@ func (p *textPuller) receive(e tree.Entry, content io.Reader, sum *string) error
 	if err != nil {
 		return err
 	}
-	w := &progressWriter{f: f, progress: p.progress, sum: (&digestList{hasher: p.hasher}).start()}
+	w := &progressWriter{f: f, path: e.Path, at: &p.at, progress: p.progress, sum: (&digestList{hasher: p.hasher}).start()}
 	n, err := io.CopyN(w, content, e.Size)
 	if err != nil {
 		f.Close()
@@ -290,29 +290,6 @@ func (p *textPuller) receive(e tree.Entry, content io.Reader, sum *string) error
 	*sum = strings.TrimSpace(digestLine(w.sum))
 	p.progress(1, 0)
 	return p.stage.FinishFile(f, e.Mode, e.Time)
-}
-
-// changing fetches a file that does not hold still: exactly as many bytes as
-// were listed. What that is worth is told as a problem.
-func (p *textPuller) changing(ctx context.Context, e tree.Entry) error {
-	body := p.head() + fmt.Sprintf("head -c %d %s | pack no\n", e.Size, script.Quote("./"+p.remoteName(e)))
-	err := p.again(ctx, "fetch a changing file", func(ctx context.Context) error {
-		return p.run(ctx, "fetch a changing file", body, e.Size, func(content io.Reader, _ func() ([]string, error)) error {
-			var sum string
-			return p.receive(e, content, &sum)
-		}, e)
-	})
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case err == nil:
-		p.problem(tree.Problem{Path: e.Path, Err: errModified})
-	case provider.KindOf(err) == provider.Integrity:
-		p.fail(e.Path, fmt.Errorf("%w, or it can't be read: %w", errShrunk, err))
-	default:
-		return err
-	}
-	return nil
 }
 
 // pieces fetches a large file with all workers.
@@ -346,13 +323,13 @@ func (p *textPuller) pieces(e tree.Entry, size int64) error {
 }
 
 // inPieces fetches a file piece by piece, with the worker that found out that
-// it is too large for one reply.
-func (p *textPuller) inPieces(ctx context.Context, e tree.Entry) error {
+// it is too large for one reply, from the error given.
+func (p *textPuller) inPieces(ctx context.Context, e tree.Entry, cut error) error {
 	f, err := p.stage.Create(e.Path)
 	if err != nil {
 		return err
 	}
-	if err := p.smaller(ctx, e, f, 0, e.Size); err != nil {
+	if err := p.smaller(ctx, e, f, 0, e.Size, cut); err != nil {
 		f.Close()
 		return err
 	}
@@ -360,14 +337,15 @@ func (p *textPuller) inPieces(ctx context.Context, e tree.Entry) error {
 	return p.stage.FinishFile(f, e.Mode, e.Time)
 }
 
-// smaller fetches a range in pieces that the provider delivers.
-func (p *textPuller) smaller(ctx context.Context, e tree.Entry, f io.WriterAt, offset, n int64) error {
+// smaller fetches a range in pieces that the provider delivers, after the reply
+// with all of it was cut.
+func (p *textPuller) smaller(ctx context.Context, e tree.Entry, f io.WriterAt, offset, n int64, cut error) error {
 	size := p.budget(pullPiece, 1)
 	if size > pieceAlign {
 		size -= size % pieceAlign
 	}
 	if size >= n {
-		return integrityError(fmt.Sprintf("%q: not even %d bytes arrive in one reply", e.Path, n))
+		return fmt.Errorf("not even %d bytes arrive in one reply: %w", n, cut)
 	}
 	for at := offset; at < offset+n; at += size {
 		if err := p.piece(ctx, e, f, at, min(size, offset+n-at)); err != nil {
@@ -395,6 +373,7 @@ func (p *textPuller) piece(ctx context.Context, e tree.Entry, f io.WriterAt, off
 		return p.run(ctx, label, body, n, func(content io.Reader, sums func() ([]string, error)) error {
 			sum := (&digestList{hasher: p.hasher}).start()
 			got, err := io.CopyN(io.MultiWriter(io.NewOffsetWriter(f, offset), sum), content, n)
+			p.at.add(e.Path, offset, got)
 			p.progress(0, got)
 			if err == io.EOF {
 				return integrityError(fmt.Sprintf("%s: received %d of %d bytes", label, got, n))
@@ -416,19 +395,11 @@ func (p *textPuller) piece(ctx context.Context, e tree.Entry, f io.WriterAt, off
 		})
 	})
 	var over *overLimit
-	if errors.As(err, &over) {
-		return p.smaller(ctx, e, f, offset, n)
+	switch {
+	case errors.As(err, &over):
+		return p.smaller(ctx, e, f, offset, n, err)
+	case provider.KindOf(err) == provider.Integrity && p.facts.tools["base64"]:
+		return p.changingPiece(ctx, e, f, offset, n, from)
 	}
 	return err
-}
-
-// noteChanged reports, once, a large file that is not any more what was listed:
-// pieces of different versions don't make a file.
-func (p *textPuller) noteChanged(path string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.changed[path] {
-		p.changed[path] = true
-		p.problem(tree.Problem{Path: path, Err: errModified})
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"os"
 	"path"
 	"strings"
@@ -50,7 +51,7 @@ func (g *puller) fetch(files []tree.Entry) error {
 		g.phase("send")
 		err = g.fetchBase64(files)
 	}
-	return classify(err)
+	return g.at.locate(classify(err), files)
 }
 
 func (g *puller) canStream() bool {
@@ -65,22 +66,46 @@ func (g *puller) remoteName(e tree.Entry) string {
 	return e.Path
 }
 
-// archiveEnd is what the reader is given once the script's reply was complete.
-const archiveEnd = "sbsync-archive-end"
-
 // fetchStream has the sandbox's tar send an archive of exactly the files that
 // are wanted. Everything else about them is known from the listing.
+func (g *puller) fetchStream(files []tree.Entry) error {
+	asked := make(map[string]tree.Entry, len(files))
+	missing := make(map[string]tree.Entry, len(files))
+	for _, e := range files {
+		name := g.remoteName(e)
+		asked[name], missing[name] = e, e
+	}
+	exit, err := g.runTar(files, missing)
+	if err != nil {
+		return err
+	}
+	if !tooManyComplaints(exit) || len(files) == 1 {
+		return g.judge(asked, missing, exit)
+	}
+	g.log("tar complained about more files than can be told apart: %d files, again in halves", len(files))
+	for _, e := range files {
+		if err := g.stage.RemoveStaged(e.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	half := len(files) / 2
+	if err := g.fetchStream(files[:half]); err != nil {
+		return err
+	}
+	return g.fetchStream(files[half:])
+}
+
+// runTar receives an archive of files, and takes those that arrived out of
+// missing. A nil exit means that tar found nothing wrong.
 //
 // The list of names travels on standard input, NUL-terminated. GNU tar reads
 // it itself; BusyBox 1.35 has no -T, so xargs makes as many archives as it
-// needs, one after the other.
-func (g *puller) fetchStream(files []tree.Entry) error {
+// needs, one after the other. Where they end is marked by a random word, put
+// there once the whole reply has arrived.
+func (g *puller) runTar(files []tree.Entry, missing map[string]tree.Entry) (*script.ExitError, error) {
 	var names bytes.Buffer
-	want := make(map[string]tree.Entry, len(files))
 	for _, e := range files {
-		name := g.remoteName(e)
-		names.WriteString("./" + name + "\x00")
-		want[name] = e
+		names.WriteString("./" + g.remoteName(e) + "\x00")
 	}
 	h := ""
 	if g.symlinks(g.mapping) == Follow {
@@ -90,65 +115,30 @@ func (g *puller) fetchStream(files []tree.Entry) error {
 	if g.facts.tar != "gnu" {
 		command = "input \"$@\" | xargs -0 tar -c" + h + "f - --no-recursion --\n"
 	}
-	rx := g.newReceiver(want)
+	rx, end := g.newReceiver(missing), "sbsync-end-"+script.Word()
 	body := "cd -P -- " + script.Quote(g.dir) + " || die 81 'the directory is gone'\n" + command
+	var cut error
 	_, err := g.session.Run(g.ctx, script.Script{Label: "pull", Body: body, Input: bytes.NewReader(names.Bytes()), InputSize: int64(names.Len()),
 		Consume: func(reply io.Reader) error {
-			err := rx.archive(io.MultiReader(reply, strings.NewReader(archiveEnd+"\n")))
+			err := rx.archive(io.MultiReader(reply, strings.NewReader(end+"\n")), end)
 			if werr := rx.wait(); err == nil {
 				err = werr
+			}
+			if errors.Is(err, io.ErrUnexpectedEOF) {
+				cut, err = err, nil // all was read; how tar ended may say more
 			}
 			return err
 		}})
 	var exit *script.ExitError
-	switch {
-	case errors.As(err, &exit):
-		g.complaints(exit.Stderr)
-	case err != nil:
-		return err
+	switch ended := errors.As(err, &exit) && exit.Code != script.ExitGone; {
+	case ended && cut != nil:
+		return nil, integrityError(fmt.Sprintf("%v: %v", exit, cut))
+	case ended:
+		return exit, nil
+	case err == nil:
+		err = cut
 	}
-	// tar's exit code is not needed to know what is missing, but it tells why.
-	for _, e := range files {
-		name := g.remoteName(e)
-		if _, missing := want[name]; missing && !g.failed[e.Path] {
-			if exit == nil {
-				return integrityError(fmt.Sprintf("%d of %d files arrived; %q did not", len(files)-len(want), len(files), name))
-			}
-			g.fail(e.Path, errors.New(complaintAbout(exit.Stderr, name)))
-		}
-	}
-	if exit != nil && len(exit.Stderr) >= provider.StderrTail {
-		return integrityError("the sandbox's tar complained about more files than can be told apart")
-	}
-	return nil
-}
-
-// complaints finds the files that tar says changed under it. GNU tar ends with
-// 1 then, with a valid archive.
-func (g *puller) complaints(stderr string) {
-	for line := range strings.Lines(stderr) {
-		line = strings.TrimPrefix(strings.TrimSpace(line), "tar: ")
-		if name, ok := strings.CutSuffix(line, ": file changed as we read it"); ok {
-			g.problem(tree.Problem{Path: strings.TrimPrefix(name, "./"), Err: errModified})
-		} else if name, _, ok := strings.Cut(line, ": File shrank by "); ok {
-			p := strings.TrimPrefix(name, "./")
-			if p == path.Base(g.facts.path) && g.plan.root.Type == tree.File {
-				p = ""
-			}
-			g.fail(p, errShrunk)
-		}
-	}
-}
-
-// complaintAbout returns what tar said of a file.
-func complaintAbout(stderr, name string) string {
-	for line := range strings.Lines(stderr) {
-		if strings.Contains(line, name+": ") {
-			_, text, _ := strings.Cut(line, name+": ")
-			return strings.TrimSpace(text)
-		}
-	}
-	return "it did not arrive"
+	return nil, err
 }
 
 // verify compares the digests of what arrived with those in the sandbox.
@@ -199,10 +189,11 @@ func (g *puller) newReceiver(want map[string]tree.Entry) *receiver {
 func (rx *receiver) wait() error { return rx.jobs.wait() }
 
 // archive reads archives until the end mark. Members that were not asked for
-// are refused: the sandbox may not choose what is written.
-func (rx *receiver) archive(r io.Reader) error {
+// are refused: the sandbox may not choose what is written. That bounds their
+// number and their names too.
+func (rx *receiver) archive(r io.Reader, end string) error {
 	l := rx.g.opt.Limits
-	tr := tarball.NewReader(r, tarball.ReaderOptions{Trailer: archiveEnd, MaxMembers: int64(len(rx.want)), MaxTotal: l.Total, MaxFile: l.File})
+	tr := tarball.NewReader(r, tarball.ReaderOptions{Trailer: end, MaxTotal: l.Total, MaxFile: l.File, MaxPath: math.MaxInt})
 	for {
 		h, err := tr.Next()
 		if err == io.EOF {
@@ -212,8 +203,13 @@ func (rx *receiver) archive(r io.Reader) error {
 			return refusedArchive(err)
 		}
 		e, ok := rx.want[h.Name]
-		if !ok || h.Type != tarball.RegularFile {
-			return &provider.Error{Kind: provider.Confined, Err: fmt.Errorf("the sandbox sent %s %q, which was not asked for", h.Type, h.Name)}
+		if !ok {
+			return &provider.Error{Kind: provider.Confined, Err: fmt.Errorf("the sandbox sent %s %.300q, which was not asked for", h.Type, h.Name)}
+		}
+		if h.Type != tarball.RegularFile {
+			// It may be honest, if it became that after it was listed; another
+			// listing will show.
+			return integrityError(fmt.Sprintf("%.300q was listed as a file, and came as %s", h.Name, h.Type))
 		}
 		delete(rx.want, h.Name)
 		if h.Size != e.Size || h.Time.Sec != e.Time.Sec && e.Time.Sec >= 0 {
@@ -232,7 +228,9 @@ func refusedArchive(err error) error {
 	switch {
 	case errors.Is(err, tarball.ErrHostile):
 		return &provider.Error{Kind: provider.Confined, Err: err}
-	case errors.Is(err, tarball.ErrCorrupt):
+	case errors.Is(err, tarball.ErrLimit):
+		return &provider.Error{Kind: provider.TooLarge, Err: err}
+	case errors.Is(err, tarball.ErrCorrupt), errors.Is(err, io.ErrUnexpectedEOF):
 		return &provider.Error{Kind: provider.Integrity, Err: err}
 	}
 	return err
@@ -240,19 +238,21 @@ func refusedArchive(err error) error {
 
 func (rx *receiver) member(e tree.Entry, r io.Reader) error {
 	if e.Size > smallFile {
-		return rx.write(e, func(w io.Writer) error {
+		return rx.write(e, &rx.g.at, func(w io.Writer) error {
 			_, err := io.CopyBuffer(w, r, make([]byte, 512<<10))
 			return err
 		})
 	}
 	buf := smallBuffers.Get().(*[]byte)
 	b := (*buf)[:e.Size]
-	if _, err := io.ReadFull(r, b); err != nil {
+	n, err := io.ReadFull(r, b)
+	rx.g.at.add(e.Path, 0, int64(n))
+	if err != nil {
 		return refusedArchive(err)
 	}
 	return rx.jobs.run(func(context.Context) error {
 		defer smallBuffers.Put(buf)
-		return rx.write(e, func(w io.Writer) error {
+		return rx.write(e, new(position), func(w io.Writer) error {
 			_, err := w.Write(b)
 			return err
 		})
@@ -264,13 +264,13 @@ var smallBuffers = sync.Pool{New: func() any {
 	return &b
 }}
 
-// write makes one staged file.
-func (rx *receiver) write(e tree.Entry, fill func(w io.Writer) error) error {
+// write makes one staged file. What is written counts as received at a position.
+func (rx *receiver) write(e tree.Entry, at *position, fill func(w io.Writer) error) error {
 	f, err := rx.g.stage.Create(e.Path)
 	if err != nil {
 		return err
 	}
-	w := &progressWriter{f: f, progress: rx.g.progress}
+	w := &progressWriter{f: f, path: e.Path, at: at, progress: rx.g.progress}
 	if rx.g.digests != nil {
 		w.sum = sha256.New()
 	}
@@ -296,6 +296,9 @@ func (rx *receiver) write(e tree.Entry, fill func(w io.Writer) error) error {
 // progressWriter writes a file, hashing and counting.
 type progressWriter struct {
 	f        *os.File
+	path     string
+	offset   int64
+	at       *position
 	sum      hash.Hash
 	progress func(files int, bytes int64)
 	err      error
@@ -306,6 +309,8 @@ func (w *progressWriter) Write(p []byte) (int, error) {
 	if w.sum != nil {
 		w.sum.Write(p[:n])
 	}
+	w.at.add(w.path, w.offset, int64(n))
+	w.offset += int64(n)
 	w.progress(0, int64(n))
 	w.err = err
 	return n, err
