@@ -166,8 +166,10 @@ func (p *chunker) add(e tree.Entry) error {
 		p.id++
 		p.pack = p.newPacker(p.link.compress())
 	}
-	if err := p.pack.parents(tree.Parent(e.Path)); err != nil {
-		return err
+	if e.Path != "" { // BusyBox puts no file in the place of a directory
+		if err := p.pack.parents(tree.Parent(e.Path)); err != nil {
+			return err
+		}
 	}
 	if err := p.c.writeEntry(p.pack.w, p.s, e); err != nil {
 		return err
