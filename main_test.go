@@ -49,6 +49,7 @@ func scriptParams(t *testing.T) testscript.Params {
 //	$HOME     an empty home
 //	$CONFIG   the directory of the user's config file; it does not exist yet
 //	$GOSRC    the standard library's source, about 10,000 files
+//	$ARCHIVES testdata/hostile
 func setupScript(env *testscript.Env) error {
 	home, box := filepath.Join(env.WorkDir, ".home"), filepath.Join(env.WorkDir, ".box")
 	for _, dir := range []string{home, box} {
@@ -65,6 +66,11 @@ func setupScript(env *testscript.Env) error {
 	case "darwin":
 		config = filepath.Join(home, "Library", "Application Support")
 	}
+	archives, err := filepath.Abs(filepath.Join("testdata", "hostile"))
+	if err != nil {
+		return err
+	}
+	env.Setenv("ARCHIVES", archives)
 	env.Setenv("HOME", home)
 	env.Setenv("BOX", filepath.ToSlash(box))
 	env.Setenv("CONFIG", filepath.Join(config, "sbsync"))

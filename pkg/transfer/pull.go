@@ -161,6 +161,10 @@ func (r *runner) readSmall(ctx context.Context, dir string, names []string) (map
 	return contents, nil
 }
 
+// maxTotal is more than any sandbox holds. Sizes are the sandbox's word, and up
+// to here they can be added up and cut into pieces.
+const maxTotal = 1 << 60
+
 // checkLimits applies the limits that a scan of the host applies while it goes.
 func (r *runner) checkLimits(s *tree.Snapshot) error {
 	l := r.opt.Limits
@@ -177,6 +181,9 @@ func (r *runner) checkLimits(s *tree.Snapshot) error {
 		}
 		if l.File > 0 && e.Size > l.File {
 			return exceeded("--limit-file", "%q has %d bytes, more than %d", e.Path, e.Size, l.File)
+		}
+		if e.Size > maxTotal-total {
+			return &provider.Error{Kind: provider.TooLarge, Err: fmt.Errorf("the sandbox lists files of more than %d bytes together", int64(maxTotal))}
 		}
 		if total += e.Size; l.Total > 0 && total > l.Total {
 			return exceeded("--limit-total", "the files have more than %d bytes together", l.Total)

@@ -180,7 +180,7 @@ func (p *textPuller) tryBatch(ctx context.Context, files []tree.Entry) error {
 				return err
 			}
 			for i, e := range files {
-				if i >= len(remote) || remote[i] != local[i] {
+				if len(remote) != len(files) || remote[i] != local[i] {
 					return integrityError(fmt.Sprintf("%q: the digest differs from the sandbox's", e.Path))
 				}
 			}
@@ -210,7 +210,7 @@ func (p *textPuller) run(ctx context.Context, label, body string, size int64, re
 	_, err := p.session.Run(ctx, script.Script{Label: label, Body: body, Consume: func(reply io.Reader) error {
 		content, rest, err := script.Unpack(reply, size)
 		if err != nil {
-			return malformed(err)
+			return malformed(label, err)
 		}
 		err = read(content, func() ([]string, error) {
 			text, err := io.ReadAll(io.LimitReader(rest, 1<<20))
@@ -219,7 +219,7 @@ func (p *textPuller) run(ctx context.Context, label, body string, size int64, re
 		if err == nil {
 			_, err = io.Copy(io.Discard, rest)
 		}
-		return malformed(err)
+		return malformed(label, err)
 	}})
 	var cut *script.CutError
 	if errors.As(err, &cut) && p.session.NoteCut(cut.Got) {
@@ -242,11 +242,11 @@ func (o *overLimit) Unwrap() error { return o.error }
 func (o *overLimit) Temporary() bool { return false }
 
 // malformed marks errors of the reply's form as worth another attempt.
-func malformed(err error) error {
+func malformed(label string, err error) error {
 	if err == nil || provider.KindOf(err) != provider.Other || errors.Is(err, script.ErrCut) {
 		return err
 	}
-	return &provider.Error{Kind: provider.Integrity, Err: err}
+	return &provider.Error{Kind: provider.Integrity, Op: label + ": malformed reply", Err: err}
 }
 
 func digestLines(text []byte) []string {
@@ -385,7 +385,7 @@ func (p *textPuller) piece(ctx context.Context, e tree.Entry, f io.WriterAt, off
 				return err
 			}
 			remote, err := sums()
-			if err == nil && (len(remote) == 0 || remote[0] != strings.TrimSpace(digestLine(sum))) {
+			if err == nil && (len(remote) == 0 || len(remote) > 2 || remote[0] != strings.TrimSpace(digestLine(sum))) {
 				err = integrityError(label + ": the digest differs from the sandbox's")
 			}
 			if err == nil && len(remote) > 1 && remote[1] != fmt.Sprintf("%d %d", e.Size, e.Time.Sec) {

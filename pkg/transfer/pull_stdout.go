@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
@@ -32,12 +33,16 @@ func (g *puller) toStdout(src *tree.Snapshot) error {
 	}
 	g.routed(g.mapping, route, why)
 	g.phase("send")
+	g.failed = map[string]bool{}
 	p := &textPuller{puller: g, hasher: h, changed: map[string]bool{}}
 	out := &inOrder{w: os.Stdout, buf: make([]byte, 0, stdoutPiece)}
 	for out.offset < e.Size {
 		n := min(p.budget(stdoutPiece, 1), e.Size-out.offset)
 		if err := p.piece(g.ctx, e, out, out.offset, n); err != nil {
 			return classify(err)
+		}
+		if p.failed[e.Path] {
+			return partialError(fmt.Errorf("the file could not be read whole; its first %d bytes were written", out.offset))
 		}
 		if err := out.flush(); err != nil {
 			return err

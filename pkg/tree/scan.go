@@ -157,7 +157,7 @@ func (w *walker) admit(e *Entry) error {
 	if o.MaxFileSize > 0 && e.Size > o.MaxFileSize {
 		return w.tooLarge(e, "--limit-file", "the file has %d bytes, more than %d", e.Size, o.MaxFileSize)
 	}
-	if n := w.tally.bytes.Add(e.Size); o.MaxTotal > 0 && n > o.MaxTotal {
+	if n := w.tally.bytes.Add(e.Size); o.MaxTotal > 0 && (n > o.MaxTotal || n < 0) { // sparse files can overflow it
 		return w.tooLarge(e, "--limit-total", "the tree has more than %d bytes", o.MaxTotal)
 	}
 	return nil
