@@ -38,6 +38,8 @@ const (
 	ExitNotStaged = 85 // no staging directory could be made
 	ExitPublish   = 86 // publishing failed half-way
 	ExitNoBase64  = 87 // there is no base64
+	ExitTool      = 89 // all arrived, but a tool failed (88 is tree.ExitNoList)
+	ExitVanished  = 90 // a file that is to be read is gone, or may not be read
 )
 
 // prelude is what every script starts with. The environment must not change

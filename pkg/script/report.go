@@ -110,7 +110,9 @@ func (s *Session) page(ctx context.Context, sc Script, offset int64) (page, erro
 				return page{}, err
 			}
 		}
-		reply, err := s.Run(ctx, pageScript(sc, offset, s.maxOut.Load()))
+		ps := pageScript(sc, offset, s.maxOut.Load())
+		ps.Idempotent = sc.Idempotent || offset > 0 // it has run before
+		reply, err := s.Run(ctx, ps)
 		var cut *CutError
 		if errors.As(err, &cut) && attempt < pageAttempts {
 			s.NoteCut(cut.Got)

@@ -146,14 +146,22 @@ func (s *Session) Run(ctx context.Context, sc Script) ([]byte, error) {
 	res, err := s.call(ctx, cmd)
 	fr.close()
 	if consumed != nil {
-		if cerr := <-consumed; cerr != nil && !errors.Is(cerr, ErrCut) {
+		cerr := <-consumed
+		if cerr != nil && errors.Is(cerr, ErrCut) {
+			if _, err := fr.result(sc.Label, res, err); err != nil {
+				return nil, err // which says why it was cut
+			}
+		}
+		if cerr != nil {
 			return nil, cerr
 		}
 	}
 	return fr.result(sc.Label, res, err)
 }
 
-// ErrCut is what reading a reply that does not arrive whole ends with.
+// ErrCut is what reading a reply that does not arrive whole ends with. A
+// consumer that returns it, since it wants more than arrived, has the script's
+// own error take its place.
 var ErrCut = errors.New("the reply is incomplete")
 
 func errConsumed(err error) error {

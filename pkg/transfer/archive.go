@@ -33,8 +33,30 @@ type sender struct {
 	digests  *digestList        // nil: no digests wanted
 	problem  func(tree.Problem) // called once for each file with a problem
 	progress func(files int, bytes int64)
-	failed   map[string]bool // files that must not be published
-	written  int             // members that are not directories
+	failed   map[string]bool  // files that must not be published
+	changed  map[string]bool  // files that changed while they were read
+	drift    map[string]int64 // by how much files have grown since the scan
+	written  int              // members that are not directories
+	sizes    sizeList         // of the files among them
+}
+
+// outcome returns the files that were not sent, and how many bytes more than
+// planned were. A nil sender has sent nothing.
+func (s *sender) outcome() (failed map[string]bool, drift int64) {
+	if s == nil {
+		return nil, 0
+	}
+	return s.failed, sumDrift(s.drift, s.failed)
+}
+
+// sumDrift adds up by how much files had grown, but for those that failed.
+func sumDrift(drift map[string]int64, failed map[string]bool) (sum int64) {
+	for p, n := range drift {
+		if !failed[p] {
+			sum += n
+		}
+	}
+	return sum
 }
 
 // member is the name of an entry in the archive.
@@ -61,6 +83,9 @@ func (s *sender) open(e tree.Entry) (*os.File, fs.FileInfo) {
 	if err != nil {
 		s.fail(e.Path, err)
 		return nil, nil
+	}
+	if n := info.Size() - e.Size; n != 0 {
+		s.drift[e.Path] = n
 	}
 	return f, info
 }
@@ -89,6 +114,7 @@ func (s *sender) file(w archive, e tree.Entry) error {
 		return err
 	}
 	s.written++
+	s.sizes.add(e, h.Size)
 	if s.digests != nil && !res.Short {
 		s.digests.add(h.Name, content.sum)
 	}
@@ -105,11 +131,16 @@ func (s *sender) settle(p string, before, after fs.FileInfo, grown, short bool, 
 	case short:
 		s.fail(p, errShrunk)
 	case grown:
-		s.problem(tree.Problem{Path: p, Err: errGrown})
+		s.change(p, errGrown)
 	case after != nil && (after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime())):
-		s.problem(tree.Problem{Path: p, Err: errModified})
+		s.change(p, errModified)
 	}
 	s.progress(1, 0)
+}
+
+func (s *sender) change(p string, err error) {
+	s.changed[p] = true
+	s.problem(tree.Problem{Path: p, Err: err})
 }
 
 // contentReader reads a file and reports progress.

@@ -23,6 +23,7 @@ type carrier struct {
 	plan    *plan
 	mapping Mapping
 	src     *confine.Source
+	sender  *sender  // nil until something is sent
 	stale   []string // leftovers to remove on the way
 }
 
@@ -41,27 +42,37 @@ func (c *carrier) prepare(q question, p *plan) {
 }
 
 func (c *carrier) newSender() *sender {
-	return &sender{src: c.src, follow: c.symlinks(c.mapping) == Follow, plan: c.plan, problem: c.problem, progress: c.progress, failed: map[string]bool{}}
+	c.sender = &sender{src: c.src, follow: c.symlinks(c.mapping) == Follow, plan: c.plan, problem: c.problem, progress: c.progress,
+		failed: map[string]bool{}, changed: map[string]bool{}, drift: map[string]int64{}}
+	return c.sender
 }
 
 // refuseFailures decides whether what could be read is worth publishing.
 func (c *carrier) refuseFailures(s *sender) error {
-	if len(s.failed) == 0 {
+	return c.refuse(c.mapping, c.plan, s.failed, s.changed)
+}
+
+// refuse decides whether a tree in which some files could not be read, and some
+// changed meanwhile, is worth publishing: in an update the others are, and the
+// old tree is worth more than a new one that never was.
+func (r *runner) refuse(m Mapping, p *plan, failed, changed map[string]bool) error {
+	replace := r.policy(m) == Replace
+	if len(failed) == 0 && (len(changed) == 0 || !replace) {
+		return nil
+	}
+	if p.root.Type != tree.Dir {
+		return partialError(errors.New("the file could not be read whole, or changed while it was; the target is as it was"))
+	}
+	if !replace {
 		return nil
 	}
 	var paths []string
-	for _, e := range c.plan.send {
-		if s.failed[e.Path] {
+	for _, e := range p.send {
+		if failed[e.Path] || changed[e.Path] {
 			paths = append(paths, e.Path)
 		}
 	}
-	switch {
-	case c.plan.root.Type != tree.Dir:
-		return partialError(errors.New("the file could not be read whole; the target is as it was"))
-	case c.runner.policy(c.mapping) == Replace:
-		return partialError(fmt.Errorf("%s could not be read whole; the target is as it was", describe(paths)))
-	}
-	return nil
+	return partialError(fmt.Errorf("%s could not be read whole, or changed while being read; the target is as it was", describe(paths)))
 }
 
 func partialError(err error) error { return &provider.Error{Kind: provider.Partial, Err: err} }
@@ -83,14 +94,20 @@ func (c *carrier) cleanup() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), cleanupTime)
 	defer cancel()
 	body := prepareScript(c.place, hasher{trim: "cat"}) + `n=0
+until [ ! -d "$S" ] || mkdir "$S/claim" 2>/dev/null; do
+	q=; [ ! -f "$S/claim/pid" ] || read -r q <"$S/claim/pid"
+	[ -z "$q" ] || kill -0 "$q" 2>/dev/null || break
+	[ $n -lt 10 ] || die 86 "$S is still in use"
+	sleep 1; n=$((n+1))
+done
+n=0
 while [ -d "$S" ] && [ $n -lt 5 ]; do
-	if [ -e "$S/old" ] && [ ! -e "$T" ] && [ ! -L "$T" ]; then mv -f -- "$S/old" "$T"; fi
 	unstage 2>/dev/null || sleep 1
 	n=$((n+1))
 done
 [ ! -d "$S" ] || die 86 "$S cannot be removed"
 `
-	if _, err := c.session.Run(ctx, script.Script{Label: "clean up", Body: body}); err != nil {
+	if _, err := c.session.Run(ctx, script.Script{Label: "clean up", Body: body, Idempotent: true}); err != nil {
 		c.report.Warnings = append(c.report.Warnings, fmt.Sprintf("%s may be left in the sandbox: %v", c.place.stage(), err))
 	}
 }
@@ -116,8 +133,10 @@ func classify(err error) error {
 			e.Kind = provider.Integrity
 		case script.ExitConflict:
 			e.Kind = provider.Refused
-		case script.ExitPublish:
-			e.Kind = provider.Partial
+		case script.ExitPublish, script.ExitTool:
+			if strings.Contains(text, "Permission denied") || strings.Contains(text, "Operation not permitted") {
+				e.Kind, e.Hint = provider.ReadOnly, "the sandbox's user may not change that; choose another target or fix its permissions"
+			}
 		case script.ExitNotStaged:
 			e.Kind = provider.ReadOnly
 		case script.ExitNoBase64, tree.ExitNoList:

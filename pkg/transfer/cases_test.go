@@ -118,11 +118,15 @@ type oldAndNew struct {
 
 func newOldAndNew(t testing.TB, f *providertest.Fake, dir transfer.Direction, files map[string]string) *oldAndNew {
 	t.Helper()
-	host := t.TempDir()
-	o := &oldAndNew{t: t, dirs: []string{host, f.Root()}}
-	o.source, o.target = filepath.Join(host, "src"), filepath.Join(f.Root(), "dst")
+	return newOldAndNewIn(t, t.TempDir(), f.Root(), dir, files)
+}
+
+func newOldAndNewIn(t testing.TB, host, box string, dir transfer.Direction, files map[string]string) *oldAndNew {
+	t.Helper()
+	o := &oldAndNew{t: t, dirs: []string{host, box}}
+	o.source, o.target = filepath.Join(host, "src"), filepath.Join(box, "dst")
 	if dir == transfer.Pull {
-		o.source, o.target = filepath.Join(f.Root(), "src"), filepath.Join(host, "dst")
+		o.source, o.target = filepath.Join(box, "src"), filepath.Join(host, "dst")
 	}
 	if files == nil {
 		must(t, os.WriteFile(o.source, []byte(noise(400<<10)), 0o644))

@@ -50,6 +50,9 @@ func (r *runner) confineMapping(m *Mapping) error {
 		host, sandbox = sandbox, host
 	}
 	into := r.dir == Push && strings.HasSuffix(m.Target, "/") || r.dir == Pull && endsInSeparator(m.Target)
+	if m.Kind == AnyKind && (r.dir == Pull && strings.HasSuffix(m.Source, "/") || r.dir == Push && endsInSeparator(m.Source)) {
+		m.Kind = DirectoryKind // as everywhere: what ends in a slash is a directory
+	}
 	var err error
 	roots := confine.Roots{Host: r.opt.HostRoots, Sandbox: r.opt.SandboxRoots}
 	if *host != stdio {
@@ -68,7 +71,7 @@ func (r *runner) confineMapping(m *Mapping) error {
 	}
 	if r.dir == Pull {
 		m.into = into
-		return nil
+		return r.checkRealTarget(m)
 	}
 	return r.checkSource(m, into)
 }
@@ -107,6 +110,9 @@ func (r *runner) checkSource(m *Mapping, into bool) error {
 	case !info.IsDir() && into:
 		m.Target = path.Join(m.Target, filepath.Base(m.Source))
 	}
+	if m.Kind = FileKind; info.IsDir() {
+		m.Kind = DirectoryKind
+	}
 	return r.checkReal(m)
 }
 
@@ -120,16 +126,50 @@ func (r *runner) checkReal(m *Mapping) error {
 	if err != nil {
 		return &provider.Error{Kind: provider.SourceMissing, Err: err}
 	}
+	return r.checkBelow(m.Source, real)
+}
+
+// checkRealTarget does the same for what a pull writes to, as far as it exists.
+// A link to anything but a directory is not followed, but replaced.
+func (r *runner) checkRealTarget(m *Mapping) error {
+	if len(r.opt.HostRoots) == 0 || m.Target == stdio {
+		return nil
+	}
+	at, name := filepath.Split(m.Target)
+	if info, err := os.Stat(m.Target); err == nil && info.IsDir() {
+		at, name = m.Target, ""
+	}
+	real, err := realPath(at)
+	if err != nil {
+		return err
+	}
+	return r.checkBelow(m.Target, filepath.Join(real, name))
+}
+
+// checkBelow checks that a path without links lies below a declared root.
+func (r *runner) checkBelow(named, real string) error {
 	var roots []string
 	for _, root := range r.opt.HostRoots {
-		if p, err := filepath.EvalSymlinks(root); err == nil {
+		if p, err := realPath(root); err == nil {
 			roots = append(roots, p)
 		}
 	}
 	if _, err := (confine.Roots{Host: roots}).CheckHost(real); err != nil {
-		return fmt.Errorf("%q leads there: %w", m.Source, err)
+		return fmt.Errorf("%q leads there: %w", named, err)
 	}
 	return nil
+}
+
+// realPath resolves the links of a path as far as it exists.
+func realPath(p string) (string, error) {
+	rest := ""
+	for {
+		real, err := filepath.EvalSymlinks(p)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) || p == filepath.Dir(p) {
+			return filepath.Join(real, rest), err
+		}
+		p, rest = filepath.Dir(p), filepath.Join(filepath.Base(p), rest)
+	}
 }
 
 // confineCommands checks the directories of an operation's commands.

@@ -35,7 +35,8 @@ func (r *runner) command(ctx context.Context, op Operation, c PostCommand) error
 		defer cancel()
 	}
 	r.phase("command")
-	res, err := r.sandbox.Exec(provider.Patient(ctx), provider.Command{Label: "command", Args: []string{"sh", "-c", c.Command}, Dir: dir})
+	var out provider.Tail // a command may print any amount
+	res, err := r.sandbox.Exec(provider.Patient(ctx), provider.Command{Label: "command", Args: []string{"sh", "-c", c.Command}, Dir: dir, Stdout: &out})
 	if err != nil {
 		if errors.Is(context.Cause(ctx), errTimeout) {
 			return &provider.Error{Kind: provider.Timeout, Final: true, Err: fmt.Errorf("not done after %v", c.Timeout)}
@@ -43,7 +44,7 @@ func (r *runner) command(ctx context.Context, op Operation, c PostCommand) error
 		return err
 	}
 	if res.ExitCode != 0 {
-		return fmt.Errorf("exit code %d%s", res.ExitCode, tails(res))
+		return fmt.Errorf("exit code %d%s", res.ExitCode, tails(out.Bytes(), res.Stderr))
 	}
 	return nil
 }
@@ -51,12 +52,12 @@ func (r *runner) command(ctx context.Context, op Operation, c PostCommand) error
 var errTimeout = errors.New("the command's time is up")
 
 // tails shows the end of a command's two streams.
-func tails(res provider.Result) string {
+func tails(stdout, stderr []byte) string {
 	var b strings.Builder
 	for _, s := range []struct {
 		name string
 		text []byte
-	}{{"stdout", res.Stdout}, {"stderr", res.Stderr}} {
+	}{{"stdout", stdout}, {"stderr", stderr}} {
 		if text := strings.TrimSpace(string(s.text[max(0, len(s.text)-1000):])); text != "" {
 			fmt.Fprintf(&b, "; %s: %s", s.name, text)
 		}

@@ -53,10 +53,14 @@ func (r *runner) digestSome(ctx context.Context, s *script.Session, h hasher, di
 	}
 	head := "HASH=" + script.Quote(h.command) + "\ntrim() { " + h.trim + "; }\ncd -P -- " + script.Quote(dir) + " || die 81 'the directory is gone'\n"
 	run := func(command string) ([]string, error) {
-		input := strings.NewReader(list.String())
-		reply, err := s.Run(ctx, script.Script{Label: "digests", Body: head + command, Idempotent: true, Heartbeat: true, Input: input, InputSize: int64(input.Len())})
+		var reply []byte
+		err := r.again(ctx, "digests", func(ctx context.Context) (err error) {
+			input := strings.NewReader(list.String())
+			reply, err = s.Run(ctx, script.Script{Label: "digests", Body: head + command, Heartbeat: true, Input: input, InputSize: input.Size()})
+			return err
+		})
 		if err != nil {
-			return nil, classify(err)
+			return nil, err
 		}
 		return strings.Fields(strings.ReplaceAll(string(reply), " ", "_")), nil
 	}

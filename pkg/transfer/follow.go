@@ -13,11 +13,15 @@ import (
 
 // followLinks returns the snapshot that following every link of a sandbox's
 // tree gives, as tar -h would. Links are resolved in the listing; those that
-// lead out of it are not followed, since what is there was not listed.
-func (r *runner) followLinks(src *tree.Snapshot) (*tree.Snapshot, error) {
-	f := &follower{src: src.Entries, out: *src, most: r.opt.Limits.Entries}
+// lead out of it are not followed, since what is there was not listed. The rules
+// judge what is found under the path where it will be, as they do on a push.
+func (r *runner) followLinks(src *tree.Snapshot, rules *tree.Rules, read func(string) ([]byte, bool, error)) (*tree.Snapshot, error) {
+	f := &follower{src: src.Entries, out: *src, most: r.opt.Limits.Entries, read: read}
 	f.out.Entries = nil
-	if err := f.directory("", "", []string{""}); err != nil {
+	if src.Root.Type != tree.Dir {
+		return src, nil
+	}
+	if err := f.directory("", "", []string{""}, rules); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(f.out.Entries, func(a, b tree.Entry) int { return tree.ComparePaths(a.Path, b.Path) })
@@ -28,6 +32,7 @@ type follower struct {
 	src  []tree.Entry
 	out  tree.Snapshot
 	most int
+	read func(path string) ([]byte, bool, error)
 }
 
 // find returns the position of a path, or of where it would be.
@@ -36,8 +41,12 @@ func (f *follower) find(p string) (int, bool) {
 }
 
 // directory adds what is in the directory real under the path shown. chain are
-// the real directories that it is in.
-func (f *follower) directory(real, shown string, chain []string) error {
+// the real directories that it is in, above the rules of the one that shows it.
+func (f *follower) directory(real, shown string, chain []string, above *tree.Rules) error {
+	rules, err := above.Enter(shown, func(name string) ([]byte, bool, error) { return f.read(join(real, name)) })
+	if err != nil {
+		return err
+	}
 	i := 0
 	if real != "" {
 		i, _ = f.find(real)
@@ -48,7 +57,7 @@ func (f *follower) directory(real, shown string, chain []string) error {
 		if tree.Parent(e.Path) != real {
 			continue
 		}
-		if err := f.entry(e, join(shown, tree.Base(e.Path)), chain); err != nil {
+		if err := f.entry(e, join(shown, tree.Base(e.Path)), chain, rules); err != nil {
 			return err
 		}
 	}
@@ -62,32 +71,37 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-func (f *follower) entry(e tree.Entry, shown string, chain []string) error {
-	real := e.Path
+func (f *follower) entry(e tree.Entry, shown string, chain []string, rules *tree.Rules) error {
+	real, problem := e.Path, error(nil)
 	if e.Type == tree.Symlink {
-		target, err := f.resolve(tree.Parent(e.Path), e.Link)
-		if err != nil {
-			f.out.Problems = append(f.out.Problems, tree.Problem{Path: shown, Err: err})
-			return nil
+		var target string
+		if target, problem = f.resolve(tree.Parent(e.Path), e.Link); problem == nil {
+			if real = target; real == "" {
+				e = f.out.Root
+			} else {
+				i, _ := f.find(real)
+				e = f.src[i]
+			}
+			if e.Type == tree.Dir && slices.Contains(chain, real) {
+				problem = tree.ErrCycle
+			}
+			e.Nlink = 1 // what it leads to comes again, as a file of its own
 		}
-		if real = target; real == "" {
-			e = f.out.Root
-		} else {
-			i, _ := f.find(real)
-			e = f.src[i]
-		}
-		if e.Type == tree.Dir && slices.Contains(chain, real) {
-			f.out.Problems = append(f.out.Problems, tree.Problem{Path: shown, Err: tree.ErrCycle})
-			return nil
-		}
-		e.Nlink = 1 // what it leads to comes again, as a file of its own
+	}
+	if rules.Excluded(shown, e.Type == tree.Dir) {
+		f.out.Excluded++
+		return nil
+	}
+	if problem != nil {
+		f.out.Problems = append(f.out.Problems, tree.Problem{Path: shown, Err: problem})
+		return nil
 	}
 	e.Path = shown
 	if f.out.Entries = append(f.out.Entries, e); f.most > 0 && len(f.out.Entries) > f.most {
 		return &provider.Error{Kind: provider.TooLarge, Err: fmt.Errorf("following links, the source has more than %d entries", f.most), Hint: "raise --limit-entries"}
 	}
 	if e.Type == tree.Dir {
-		return f.directory(real, shown, append(chain[:len(chain):len(chain)], real))
+		return f.directory(real, shown, append(chain[:len(chain):len(chain)], real), rules)
 	}
 	return nil
 }

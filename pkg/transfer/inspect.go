@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ type facts struct {
 	kind      byte   // of the path: 'd', 'f', 'l' (a link, but not to a directory), 's', '-' if nothing is there
 	dir       string // physical path of the directory: the path itself, or the deepest one that exists above it
 	path      string // that was looked at, absolute
+	fixed     bool   // the directory there cannot be moved: a mount point, or its parent may not be written
 	missing   int    // elements of the path below dir that are not there
 	blocked   string // something above the path that is not a directory
 	roots     []string
@@ -35,10 +37,10 @@ type facts struct {
 
 // leftover is a scratch directory of another run.
 type leftover struct {
-	path   string // absolute
-	aged   bool   // untouched for an hour
-	oldFor bool   // holds the tree that the path was to be replaced
-	owner  string
+	path  string // absolute
+	aged  bool   // untouched for an hour
+	holds bool   // holds what is missing in its place
+	owner string
 }
 
 // question says what to look at.
@@ -61,13 +63,20 @@ physical() { p=$(cd -P -- "$1" >/dev/null 2>&1 && pwd -P && echo .) && p=${p%??}
 leftovers() {
 	set +f
 	for s in "${1%/}"/.sbsync-????????????????; do
-		[ -d "$s" ] && [ ! -L "$s" ] || continue
-		a=new; [ -z "$(find "$s" -prune -mmin +60 2>/dev/null)" ] || a=old
+		[ -d "$s" ] && [ ! -L "$s" ] && [ -O "$s" ] || continue
+		older() { [ -n "$(find "$s" -prune -mmin +$1 2>/dev/null)" ]; }
 		q=; if [ -f "$s/pid" ]; then read -r q <"$s/pid"; fi
-		if [ $a = new ] && [ -n "$q" ] && kill -0 "$q" 2>/dev/null; then continue; fi
+		if [ -n "$q" ] && kill -0 "$q" 2>/dev/null && ! older 1440; then continue; fi
+		a=new; if older 60; then a=old; fi
 		o=; if [ -f "$s/owner" ]; then read -r o <"$s/owner"; fi
-		w=no; if [ -e "$s/old" ] && [ "$(cat "$s/for" 2>/dev/null; echo .)" = "${D##*/}." ]; then w=old; fi
-		fact leftover "$a $w $s/ $o"
+		w=no
+		for f in "$s"/old*.to; do
+			if [ -e "${f%.to}" ] || [ -L "${f%.to}" ]; then
+				t=$(cat "$f" && echo .) && t=${t%.}
+				[ -e "$t" ] || [ -L "$t" ] || w=old
+			fi
+		done
+		fact leftover "$a $w"; fact owner "$o"; fact at "$s"
 	done
 	set -f
 }
@@ -96,12 +105,16 @@ while [ ! -d "$a" ]; do
 done
 k=-
 if [ -d "$D" ]; then k=d
-elif [ -L "$D" ]; then k=l
+elif [ -L "$D" ] && { [ ! -e "$D" ] || [ -f "$D" ]; }; then k=l
 elif [ -f "$D" ]; then k=f
 elif [ -e "$D" ]; then k=s; fi
 physical "$a" || die 81 "cannot enter $a"
 fact kind $k; fact missing $m; fact dir "$p"; fact blocked "$b"
-if [ $k = d ]; then leftovers "$p"; a=${p%/*}; [ -n "$a" ] && [ -w "$a" ] && leftovers "$a"; else leftovers "$p"; fi
+leftovers "$p"
+if [ $k = d ] && [ "$p" != / ]; then
+	a=${p%/*}; a=${a:-/}
+	if [ -w "$a" ] && [ "$(stat -c %d "$a" 2>/dev/null)" = "$(stat -c %d "$p" 2>/dev/null)" ]; then leftovers "$a"; else fact fixed yes; fi
+elif [ $k = d ]; then fact fixed yes; fi
 `
 
 // inspect looks at a path in the sandbox. One call, unless output is limited.
@@ -123,7 +136,9 @@ func inspect(ctx context.Context, s *script.Session, q question) (*facts, error)
 	if q.list {
 		b.WriteString(listCommands(q))
 	}
-	sc := script.Script{Label: "inspect", Body: b.String(), Idempotent: true}
+	// It is not called idempotent: what it is the first step of is repeated as a
+	// whole, and each repetition in a repetition multiplies the waiting.
+	sc := script.Script{Label: "inspect", Body: b.String()}
 	if q.probe != "" {
 		sc.Input, sc.InputSize = strings.NewReader(q.probe), int64(len(q.probe))
 	}
@@ -173,6 +188,11 @@ func parseFacts(text []byte) (*facts, error) {
 	if f.dir == "" || !path.IsAbs(f.dir) {
 		return nil, provider.New(provider.Integrity, "inspect: malformed reply", "")
 	}
+	// What is to be removed is named by the sandbox: it has to look like ours.
+	f.leftovers = slices.DeleteFunc(f.leftovers, func(l leftover) bool {
+		at := path.Dir(l.path)
+		return !tree.IsScratch(path.Base(l.path)) || at != f.dir && at != path.Dir(f.dir)
+	})
 	if len(text) == 0 {
 		return f, nil
 	}
@@ -210,11 +230,18 @@ func (f *facts) set(key, value string) {
 		f.blocked = value
 	case "root":
 		f.roots = append(f.roots, value)
+	case "fixed":
+		f.fixed = true
 	case "leftover":
-		w := strings.SplitN(value, " ", 3)
-		if len(w) == 3 {
-			at, owner, _ := strings.Cut(w[2], "/ ")
-			f.leftovers = append(f.leftovers, leftover{path: at, aged: w[0] == "old", oldFor: w[1] == "old", owner: owner})
+		age, holds, _ := strings.Cut(value, " ")
+		f.leftovers = append(f.leftovers, leftover{aged: age == "old", holds: holds == "old"})
+	case "owner", "at":
+		if n := len(f.leftovers); n == 0 {
+			return
+		} else if key == "owner" {
+			f.leftovers[n-1].owner = value
+		} else {
+			f.leftovers[n-1].path = value
 		}
 	}
 }
@@ -257,6 +284,21 @@ func connect(ctx context.Context, s *script.Session, q question) (*facts, error)
 // BusyBox 1.35 does not.
 func (f *facts) touchNs() bool { return f.tar == "gnu" || f.gnuTouch }
 
+// require refuses a sandbox that lacks a tool, and names all that it lacks.
+func (f *facts) require(what string, tools ...string) error {
+	var missing []string
+	for _, name := range tools {
+		if !f.tools[name] {
+			missing = append(missing, name)
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	return &provider.Error{Kind: provider.Missing, Op: what, Err: fmt.Errorf("the sandbox has no %s", strings.Join(missing, ", ")),
+		Hint: "install it there, or use an image that has it (BusyBox is enough)"}
+}
+
 // hasher is a command that prints digests, one a line, for the files named in
 // its arguments.
 type hasher struct {
@@ -289,15 +331,13 @@ func (f *facts) checkRoots(q question) error {
 	if len(q.roots) == 0 {
 		return nil
 	}
-	for _, r := range f.roots {
-		if r != "" && (r == "/" || f.dir == r || strings.HasPrefix(f.dir, r+"/")) {
-			return nil
-		}
-		// The root itself may not exist yet.
-	}
 	for i, r := range f.roots {
-		if r == "" && (f.dir == "/" || q.roots[i] == f.dir || strings.HasPrefix(q.roots[i], f.dir+"/")) {
+		switch {
+		case i >= len(q.roots):
+		case r == "/" || r != "" && (f.dir == r || strings.HasPrefix(f.dir, r+"/")):
 			return nil
+		case r == "" && tree.Within(q.path, path.Clean(q.roots[i])):
+			return nil // no such directory: the path is it or is to be in it, and no link is on the way
 		}
 	}
 	return &provider.Error{Kind: provider.Confined,

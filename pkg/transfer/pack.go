@@ -73,21 +73,17 @@ func (g *gzipper) Close() error {
 	return err
 }
 
-// pack compresses n bytes of r into buf, hashing them. A file that has become
-// shorter is made up for with zeros.
-func pack(buf *bytes.Buffer, r io.Reader, n int64, sum hash.Hash) (short bool, err error) {
+// pack compresses n bytes of r into buf, hashing them. The error is r's, io.EOF
+// if it has less; what is missing is made up for with zeros.
+func pack(buf *bytes.Buffer, r io.Reader, n int64, sum hash.Hash) error {
 	z := newGzipper(buf, true)
-	got, err := io.Copy(io.MultiWriter(z, sum), io.LimitReader(r, n))
-	if err != nil {
-		return false, err
-	}
+	defer z.Close() // into memory: cannot fail, like the writes
+	w := io.MultiWriter(z, sum)
+	got, err := io.CopyN(w, r, n)
 	if got < n {
-		short = true
-		if _, err := io.CopyN(io.MultiWriter(z, sum), zeros{}, n-got); err != nil {
-			return false, err
-		}
+		io.CopyN(w, zeros{}, n-got)
 	}
-	return short, z.Close()
+	return err
 }
 
 type zeros struct{}

@@ -10,20 +10,22 @@ import (
 
 // place is where things go in the sandbox.
 type place struct {
-	target  string // physical path of the target
-	base    string // existing directory in which the staging directory is made
-	inside  bool   // base is the target itself
-	replace bool   // something is there and is swapped for the staged tree
-	word    string // random part of the staging directory's name
+	target    string // physical path of the target
+	base      string // existing directory in which the staging directory is made
+	inside    bool   // base is the target itself
+	replace   bool   // something is there and is swapped for the staged tree
+	directory bool   // a directory is there
+	word      string // random part of the staging directory's name
 }
 
 // newPlace decides where to stage: inside an existing directory that is merged
-// into, otherwise beside the target, always on the target's file system.
+// into or cannot be moved itself, otherwise beside the target, always on the
+// target's file system.
 func newPlace(q question, f *facts, p *plan) place {
-	pl := place{word: script.Word()}
+	pl := place{word: script.Word(), directory: f.kind == 'd'}
 	switch {
-	case f.kind == 'd' && !p.newRoot:
-		pl.target, pl.base, pl.inside = f.dir, f.dir, true
+	case f.kind == 'd' && (!p.newRoot || f.fixed && p.root.Type == tree.Dir):
+		pl.target, pl.base, pl.inside, pl.replace = f.dir, f.dir, true, p.newRoot
 	case f.kind == 'd':
 		pl.target, pl.base, pl.replace = f.dir, path.Dir(f.dir), true
 	case f.kind == '-':

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sbsync/sbsync/pkg/provider"
@@ -16,10 +17,13 @@ type planInput struct {
 	setID    bool
 	mode     *uint32 // for every file
 	checksum bool
+	// wholeSeconds says that the sandbox's tools keep no fractions of seconds.
+	wholeSeconds bool
 	// same says of files of equal size whether their contents are equal, with
 	// checksum only.
 	same map[string]bool
-	// protected says whether an entry that only the target has must stay.
+	// protected says whether an entry that only the target has is excluded, and
+	// so must stay.
 	protected func(path string, isDir bool) bool
 	maxDelete int
 }
@@ -43,7 +47,8 @@ type plan struct {
 type stepKind byte
 
 const (
-	stepMove    stepKind = iota // a staged entry takes its place, whatever non-directory is there
+	stepUnlock  stepKind = iota // a directory whose owner may not write it will be changed
+	stepMove                    // a staged entry takes its place, whatever non-directory is there
 	stepConvert                 // the same, but what is there goes away first
 	stepChmod
 	stepTouch
@@ -100,24 +105,28 @@ func (in *planInput) wantMode(e tree.Entry) uint32 {
 
 func (in *planInput) planSingle(p *plan) error {
 	src, dst := p.root, in.dst.Root
-	if dst.Type == tree.Dir {
-		return conflict("", src, dst)
-	}
 	action := Create
-	if dst.Type != 0 {
+	switch dst.Type {
+	case 0:
+	case tree.Dir, tree.Special:
+		if !in.force {
+			return conflict("", src, dst)
+		}
+		action = Convert
+	case src.Type:
+		if in.policy != Replace && in.equalContent(src, dst, "") {
+			if !in.attrSteps(p, src, dst, "") {
+				p.unchanged++
+			}
+			return nil
+		}
+		action = Change
+	default:
 		action = Change
 	}
-	switch {
-	case dst.Type == src.Type && in.equalContent(src, dst, "") && in.policy != Replace:
-		if !in.attrSteps(p, src, dst, "") {
-			p.unchanged++
-		}
-		return nil
-	default:
-		p.newRoot = true
-		p.entries = append(p.entries, PlannedEntry{action, "", src.Type, src.Size})
-		p.count(src)
-	}
+	p.newRoot = true
+	p.entries = append(p.entries, PlannedEntry{action, "", src.Type, src.Size})
+	p.count(src)
 	return nil
 }
 
@@ -214,15 +223,16 @@ func (in *planInput) equalContent(src, dst tree.Entry, path string) bool {
 		if in.checksum {
 			return in.same[path]
 		}
-		return sameTime(src.Time, dst.Time)
+		return in.sameTime(src.Time, dst.Time)
 	}
 	return true
 }
 
-// sameTime compares at the finest precision that both sides keep: a time
-// without a fraction is one that a tool cut to whole seconds.
-func sameTime(a, b tree.Time) bool {
-	return a.Sec == b.Sec && (a.Nsec == b.Nsec || a.Nsec == 0 || b.Nsec == 0)
+// sameTime compares at the finest precision that both sides keep. Where a
+// sandbox's tools cut times to whole seconds, that is what one without a
+// fraction may be; elsewhere it is a time like any other.
+func (in *planInput) sameTime(a, b tree.Time) bool {
+	return a.Sec == b.Sec && (a.Nsec == b.Nsec || in.wholeSeconds && (a.Nsec == 0 || b.Nsec == 0))
 }
 
 // attrSteps adds the steps that give an unchanged entry its mode and time, and
@@ -239,7 +249,7 @@ func (in *planInput) attrSteps(p *plan, src, dst tree.Entry, path string) bool {
 	if src.Mode&mask != dst.Mode&mask {
 		p.steps = append(p.steps, step{kind: stepChmod, path: path, mode: src.Mode})
 	}
-	if src.Type == tree.File && !sameTime(src.Time, dst.Time) {
+	if src.Type == tree.File && !in.sameTime(src.Time, dst.Time) {
 		p.steps = append(p.steps, step{kind: stepTouch, path: path, time: src.Time})
 	}
 	if len(p.steps) == n {
@@ -255,8 +265,8 @@ func (in *planInput) attrSteps(p *plan, src, dst tree.Entry, path string) bool {
 func conflict(path string, src, dst tree.Entry) error {
 	what := map[tree.Type]string{tree.File: "a file", tree.Dir: "a directory", tree.Symlink: "a link", tree.Special: "a special file"}
 	hint := "--force lets it be replaced"
-	if path == "" && src.Type != tree.Dir {
-		hint = "end the target with a slash to put the file into that directory under its own name"
+	if path == "" && src.Type != tree.Dir && dst.Type == tree.Dir {
+		hint = "end the target with a slash to put the file into that directory under its own name; " + hint
 	}
 	err := fmt.Errorf("%q is %s in the target and %s in the source", path, what[dst.Type], what[src.Type])
 	if path == "" {
@@ -269,11 +279,6 @@ func conflict(path string, src, dst tree.Entry) error {
 func (in *planInput) planMerge(p *plan) error {
 	src, dst := in.src.Entries, in.dst.Entries
 	m := merger{in: in, p: p, groups: hardGroups(src), resend: in.changedGroups()}
-	if in.policy == Mirror {
-		if err := in.guardEmptied(); err != nil {
-			return err
-		}
-	}
 	for len(src) > 0 || len(dst) > 0 {
 		c := 0
 		switch {
@@ -300,10 +305,17 @@ func (in *planInput) planMerge(p *plan) error {
 			return err
 		}
 	}
+	if m.lost.Path != "" {
+		return &provider.Error{Kind: provider.Refused, Hint: "--delete-excluded lets it go",
+			Err: fmt.Errorf("%q is excluded, and would have to go for what the source has at %q", m.lost.Path, m.gone)}
+	}
 	if in.policy == Mirror {
 		m.deletions()
-		return in.guardDeletions(p)
+		if err := in.guardDeletions(p); err != nil {
+			return err
+		}
 	}
+	m.modes()
 	return nil
 }
 
@@ -315,7 +327,9 @@ type merger struct {
 	resend map[inode]bool
 	newDir string       // below it everything is new; "" if not in a new directory
 	gone   string       // a directory of the target whose place is taken
+	lost   tree.Entry   // something excluded in it
 	extra  []tree.Entry // only in the target
+	late   []step       // modes of directories, set when all is in them
 }
 
 func (m *merger) both(src, dst tree.Entry) error {
@@ -336,8 +350,13 @@ func (m *merger) both(src, dst tree.Entry) error {
 		if !inNew {
 			m.place(stepMove, src)
 		}
-	case dst.Type == src.Type && (src.Type == tree.Dir || m.in.equalContent(src, dst, src.Path) && !m.resend[inode{src.Dev, src.Ino}]):
-		if !m.in.attrSteps(m.p, src, dst, src.Path) && src.Type != tree.Dir {
+	case dst.Type == src.Type && src.Type == tree.Dir:
+		n := len(m.p.steps)
+		m.in.attrSteps(m.p, src, dst, src.Path)
+		m.late = append(m.late, m.p.steps[n:]...)
+		m.p.steps = m.p.steps[:n]
+	case dst.Type == src.Type && (m.in.equalContent(src, dst, src.Path) && !m.resend[inode{src.Dev, src.Ino}]):
+		if !m.in.attrSteps(m.p, src, dst, src.Path) {
 			m.p.unchanged++
 		}
 	case src.Type != tree.Dir && dst.Type != tree.Dir:
@@ -350,9 +369,17 @@ func (m *merger) both(src, dst tree.Entry) error {
 		m.place(stepConvert, src)
 		if dst.Type == tree.Dir {
 			m.gone = dst.Path
+			m.lose(dst)
 		}
 	}
 	return nil
+}
+
+// lose takes note of what goes with a directory whose place is taken.
+func (m *merger) lose(e tree.Entry) {
+	if m.lost.Path == "" && m.in.protected(e.Path, e.Type == tree.Dir) {
+		m.lost = e
+	}
 }
 
 // place adds the step that publishes a staged entry.
@@ -370,6 +397,7 @@ func (m *merger) place(kind stepKind, e tree.Entry) {
 
 func (m *merger) onlyTarget(e tree.Entry) {
 	if m.gone != "" && tree.Within(e.Path, m.gone) {
+		m.lose(e)
 		return
 	}
 	m.extra = append(m.extra, e)
@@ -431,19 +459,52 @@ func (in *planInput) changedGroups() map[inode]bool {
 	return changed
 }
 
-// guardEmptied refuses to mirror a source without content onto a target that
-// has some: more likely the source is not mounted (owncloud/client#7109).
-func (in *planInput) guardEmptied() error {
-	if in.force || len(in.src.Entries) > 0 || len(in.dst.Entries) == 0 {
-		return nil
+// modes puts the modes of directories behind everything else, the deepest
+// first: a directory that its owner may not write could not be filled. Those
+// that are so already are unlocked first.
+func (m *merger) modes() {
+	locked := map[string]tree.Entry{}
+	for _, e := range m.in.dst.Entries {
+		if e.Type == tree.Dir && e.Mode&0o300 != 0o300 {
+			locked[e.Path] = e
+		}
 	}
-	return &provider.Error{Kind: provider.Refused,
-		Err:  fmt.Errorf("the source is empty, and --delete would remove all %d entries of the target", len(in.dst.Entries)),
-		Hint: "if that is what you want, add --force"}
+	final := map[string]bool{}
+	for _, s := range m.late {
+		final[s.path] = true
+	}
+	var unlock []step
+	for _, s := range m.p.steps {
+		switch s.kind {
+		case stepMove, stepConvert, stepRemove, stepRemoveDir:
+		default:
+			continue
+		}
+		e, ok := locked[tree.Parent(s.path)]
+		if !ok {
+			continue
+		}
+		delete(locked, e.Path)
+		unlock = append(unlock, step{kind: stepUnlock, path: e.Path})
+		if !final[e.Path] {
+			m.late = append(m.late, step{kind: stepChmod, path: e.Path, mode: e.Mode})
+		}
+	}
+	byPath := func(a, b step) int { return tree.ComparePaths(a.path, b.path) }
+	slices.SortFunc(unlock, byPath)
+	slices.SortFunc(m.late, byPath)
+	slices.Reverse(m.late)
+	removed := map[string]bool{}
+	for _, s := range m.p.steps {
+		removed[s.path] = removed[s.path] || s.kind == stepRemoveDir
+	}
+	m.late = slices.DeleteFunc(m.late, func(s step) bool { return removed[s.path] })
+	m.p.steps = slices.Concat(unlock, m.p.steps, m.late)
 }
 
-// guardDeletions applies --max-delete, and refuses to delete anything if the
-// source could not be read whole.
+// guardDeletions applies --max-delete. It refuses to delete anything if the
+// source could not be read whole, or has no content at all while the target
+// has: more likely it is not mounted (owncloud/client#7109).
 func (in *planInput) guardDeletions(p *plan) error {
 	if p.deleted == 0 {
 		return nil
@@ -454,6 +515,11 @@ func (in *planInput) guardDeletions(p *plan) error {
 				Err:  fmt.Errorf("nothing is deleted, since the source could not be read whole: %q: %w", problem.Path, problem.Err),
 				Hint: "make it readable, exclude it, or run without --delete"}
 		}
+	}
+	if len(in.src.Entries) == 0 && !in.force {
+		return &provider.Error{Kind: provider.Refused,
+			Err:  fmt.Errorf("the source is empty, and --delete would remove %d entries of the target", p.deleted),
+			Hint: "if that is what you want, add --force"}
 	}
 	if in.maxDelete >= 0 && p.deleted > in.maxDelete {
 		return &provider.Error{Kind: provider.Refused,

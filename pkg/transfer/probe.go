@@ -46,9 +46,13 @@ func Probe(ctx context.Context, target Target, path string, opt Options) (*Probe
 	caps := r.sandbox.Capabilities()
 	p := &ProbeReport{Capabilities: caps, Stdin: "is not offered"}
 	q := question{path: path, roots: opt.SandboxRoots}
-	f, err := connect(ctx, r.session, q)
+	var f *facts
+	err := r.again(ctx, "probe", func(ctx context.Context) (err error) {
+		f, err = connect(ctx, r.session, q)
+		return err
+	})
 	if err != nil {
-		return nil, classify(err)
+		return nil, err
 	}
 	switch {
 	case r.session.Streams() || f.stdin == "ok":

@@ -18,7 +18,7 @@ import (
 
 // pull carries one mapping from the sandbox to the host.
 func (r *runner) pull(ctx context.Context, m Mapping) error {
-	if m.Target != stdio {
+	if m.Target != stdio && !r.opt.DryRun {
 		if err := confine.Sweep(m.Target); err != nil {
 			r.warn("leftovers of an earlier run: %v", err)
 		}
@@ -39,11 +39,12 @@ func (r *runner) pull(ctx context.Context, m Mapping) error {
 	if err != nil {
 		return err
 	}
-	src, err := r.sandboxTree(ctx, m, f, rules)
+	g := &puller{runner: r, ctx: ctx, session: r.session, mapping: m, facts: f, dir: f.dir,
+		failed: map[string]bool{}, changed: map[string]bool{}, arrived: map[string]tree.Entry{}, drift: map[string]int64{}}
+	src, err := g.sandboxTree(rules)
 	if err != nil {
 		return err
 	}
-	g := &puller{runner: r, ctx: ctx, session: r.session, mapping: m, facts: f, dir: f.dir}
 	if m.Target == stdio {
 		return g.toStdout(src)
 	}
@@ -61,6 +62,11 @@ func (r *runner) sandboxRules(m Mapping) (*tree.Rules, error) {
 		o.IgnoreFiles = append([]string{".gitignore"}, o.IgnoreFiles...)
 		o.Exclude = append([]string{".git"}, o.Exclude...)
 	}
+	return newRules(o)
+}
+
+// newRules is tree.NewRules for what a user wrote.
+func newRules(o tree.RuleOptions) (*tree.Rules, error) {
 	rules, err := tree.NewRules(o)
 	if err != nil {
 		return nil, &provider.Error{Kind: provider.Usage, Err: err}
@@ -68,9 +74,9 @@ func (r *runner) sandboxRules(m Mapping) (*tree.Rules, error) {
 	return rules, nil
 }
 
-// sandboxTree turns a listing into the snapshot of what a pull carries.
-func (r *runner) sandboxTree(ctx context.Context, m Mapping, f *facts, rules *tree.Rules) (*tree.Snapshot, error) {
-	src := f.snapshot()
+// sandboxTree turns the listing into the snapshot of what a pull carries.
+func (g *puller) sandboxTree(rules *tree.Rules) (*tree.Snapshot, error) {
+	m, src := g.mapping, g.facts.snapshot()
 	switch {
 	case src.Root.Type == tree.Special:
 		return nil, provider.New(provider.Usage, fmt.Sprintf("%q is neither a file nor a directory", m.Source), "")
@@ -79,20 +85,21 @@ func (r *runner) sandboxTree(ctx context.Context, m Mapping, f *facts, rules *tr
 	case src.Root.Type != tree.Dir && m.Kind == DirectoryKind:
 		return nil, provider.New(provider.Usage, fmt.Sprintf("%q is not a directory", m.Source), "")
 	}
-	if f.listing != nil && f.listing.Incomplete {
-		src.Problems = append(src.Problems, unreadable(f.listing.Trouble)...)
+	if l := g.facts.listing; l != nil && l.Incomplete {
+		src.Problems = append(src.Problems, unreadable(l.Trouble)...)
 	}
 	src.Leftovers = 0
-	src, err := tree.Filter(src, rules, r.ignoreFiles(ctx, f, src, rules))
+	g.read = g.ignoreFiles(src, rules)
+	var err error
+	if g.symlinks(m) == Follow {
+		src, err = g.followLinks(src, rules, g.read)
+	} else {
+		src, err = tree.Filter(src, rules, g.read)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if r.symlinks(m) == Follow {
-		if src, err = r.followLinks(src); err != nil {
-			return nil, err
-		}
-	}
-	if err := r.treatLinks(m, src); err != nil {
+	if err := g.treatLinks(m, src); err != nil {
 		return nil, err
 	}
 	for _, e := range src.Entries {
@@ -100,12 +107,15 @@ func (r *runner) sandboxTree(ctx context.Context, m Mapping, f *facts, rules *tr
 			src.Problems = append(src.Problems, tree.Problem{Path: e.Path, Err: fmt.Errorf("a %s, left out", e.Special), Skip: true})
 		}
 	}
-	return src, r.checkLimits(src)
+	return src, g.checkLimits(src)
 }
 
 // unreadable makes problems of what find and stat complained about. What is
 // gone since is none.
 func unreadable(text string) []tree.Problem {
+	if text == "" {
+		return []tree.Problem{{Err: errors.New("the sandbox's listing is not complete, and it does not say why")}}
+	}
 	var problems []tree.Problem
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -118,12 +128,12 @@ func unreadable(text string) []tree.Problem {
 
 // ignoreFiles fetches the ignore files of a listing in one go, when the first
 // is asked for.
-func (r *runner) ignoreFiles(ctx context.Context, f *facts, src *tree.Snapshot, rules *tree.Rules) func(string) ([]byte, bool, error) {
+func (g *puller) ignoreFiles(src *tree.Snapshot, rules *tree.Rules) func(string) ([]byte, bool, error) {
 	var contents map[string][]byte
 	return func(p string) ([]byte, bool, error) {
 		if contents == nil {
 			var err error
-			if contents, err = r.readSmall(ctx, f.dir, tree.IgnoreFilesIn(src, rules)); err != nil {
+			if contents, err = g.readSmall(tree.IgnoreFilesIn(src, rules)); err != nil {
 				return nil, false, err
 			}
 		}
@@ -136,21 +146,26 @@ func (r *runner) ignoreFiles(ctx context.Context, f *facts, src *tree.Snapshot, 
 const maxIgnoreFile = 1 << 20
 
 // readSmall reads small files of the sandbox.
-func (r *runner) readSmall(ctx context.Context, dir string, names []string) (map[string][]byte, error) {
+func (g *puller) readSmall(names []string) (map[string][]byte, error) {
 	contents := map[string][]byte{}
 	for len(names) > 0 {
 		n, size := 0, 0
 		var b strings.Builder
-		fmt.Fprintf(&b, "cd -P -- %s || die 81 'the directory is gone'\n", script.Quote(dir))
+		fmt.Fprintf(&b, "cd -P -- %s || die 81 'the directory is gone'\n", script.Quote(g.dir))
 		b.WriteString("give() { c=$(head -c " + fmt.Sprint(maxIgnoreFile) + " \"$1\" 2>/dev/null; echo .) || return 0; printf '%s\\000%s\\000' \"$1\" \"${c%.}\"; }\n")
-		for n < len(names) && size < 48<<10 {
-			fmt.Fprintf(&b, "give %s\n", script.Quote("./"+names[n]))
-			size += len(names[n]) + 12
+		for n < len(names) && size < min(48<<10, g.session.MaxBody()/2) {
+			word := script.Quote("./" + names[n])
+			fmt.Fprintf(&b, "give %s\n", word)
+			size += len(word) + 6
 			n++
 		}
-		text, err := r.session.Report(ctx, script.Script{Label: "ignore files", Body: b.String(), Idempotent: true})
+		var text []byte
+		err := g.again(g.ctx, "ignore files", func(ctx context.Context) (err error) {
+			text, err = g.session.Report(ctx, script.Script{Label: "ignore files", Body: b.String()})
+			return err
+		})
 		if err != nil {
-			return nil, classify(err)
+			return nil, err
 		}
 		parts := strings.Split(string(text), "\x00")
 		for i := 0; i+1 < len(parts); i += 2 {
@@ -199,23 +214,26 @@ type puller struct {
 	session *script.Session
 	mapping Mapping
 	facts   *facts
-	dir     string // in the sandbox, to which paths are relative
+	dir     string                                  // in the sandbox, to which paths are relative
+	read    func(path string) ([]byte, bool, error) // ignore files of the source
 	plan    *plan
 	stage   *confine.Stage
-	inside  bool // the stage is in the destination, which has the tree's root
+	inside  bool             // the stage is in the destination, which has the tree's root
+	drift   map[string]int64 // by how much files had grown since they were listed
 	failed  map[string]bool
-	digests map[string]string // of what was received, if digests are compared
+	changed map[string]bool       // files that changed while they were read
+	arrived map[string]tree.Entry // files that had changed before they were read, as they came
+	digests map[string]string     // of what was received, if digests are compared
 	at      position
 }
 
 func (g *puller) pull(src *tree.Snapshot, rules *tree.Rules) error {
 	m := g.mapping
-	dst, err := g.hostTree(src, rules)
+	dst, err := g.hostTree(src)
 	if err != nil {
 		return err
 	}
-	in := g.planInput(m, src, dst, rules)
-	in.protected = func(string, bool) bool { return false } // excluded entries are not in dst
+	in := g.planInput(m, g.facts, src, dst, rules, g.read)
 	if in.checksum && dst.Root.Type != 0 {
 		if in.same, err = g.compareContents(in); err != nil {
 			return err
@@ -240,17 +258,19 @@ func (g *puller) pull(src *tree.Snapshot, rules *tree.Rules) error {
 		return err
 	}
 	if !p.empty() {
+		g.attempt(p)
 		if err := g.carry(dst); err != nil {
 			return err
 		}
 	}
-	g.carried(p)
+	g.carried(p, g.failed, sumDrift(g.drift, g.failed))
 	return g.verdict()
 }
 
-// hostTree takes a snapshot of the destination. Entries that the rules exclude
-// are not in it, so that they stay, unless they are to be deleted.
-func (g *puller) hostTree(src *tree.Snapshot, rules *tree.Rules) (*tree.Snapshot, error) {
+// hostTree takes a snapshot of the destination. Where nothing excluded can be
+// in the way, it leaves out what patterns exclude that ignore files can't
+// change.
+func (g *puller) hostTree(src *tree.Snapshot) (*tree.Snapshot, error) {
 	target := g.mapping.Target
 	info, err := os.Lstat(target)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -260,20 +280,25 @@ func (g *puller) hostTree(src *tree.Snapshot, rules *tree.Rules) (*tree.Snapshot
 		return nil, err
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
-		if to, err := os.Stat(target); err == nil && to.IsDir() {
-			info = to
-		} else {
+		to, err := os.Stat(target)
+		if err != nil || to.Mode().IsRegular() {
 			return &tree.Snapshot{Root: tree.Entry{Type: tree.Symlink, Mode: 0o777}}, nil
 		}
+		info = to
 	}
-	if info.IsDir() && (src.Root.Type != tree.Dir || g.policy(g.mapping) == Replace) {
+	if info.IsDir() && (src.Root.Type != tree.Dir || g.policy(g.mapping) == Replace && !g.opt.DryRun) {
 		return &tree.Snapshot{Root: tree.Entry{Type: tree.Dir}}, nil
 	}
 	if !info.IsDir() && !info.Mode().IsRegular() {
 		return &tree.Snapshot{Root: tree.Entry{Type: tree.Special}}, nil
 	}
-	if g.opt.DeleteExcluded {
-		rules = nil
+	var rules *tree.Rules
+	if !g.opt.DeleteExcluded && !g.opt.Force {
+		o := g.ruleOptions(g.mapping)
+		o.IgnoreFiles = nil
+		if rules, err = newRules(o); err != nil {
+			return nil, err
+		}
 	}
 	dst, err := tree.Scan(g.ctx, target, tree.ScanOptions{Rules: rules, MaxEntries: int64(g.opt.Limits.Entries)})
 	if err != nil {

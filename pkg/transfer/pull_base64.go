@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sbsync/sbsync/pkg/provider"
@@ -32,11 +31,11 @@ const (
 // textPuller is a pull on the base64 route.
 type textPuller struct {
 	*puller
-	hasher  hasher
-	jobs    *jobs
-	link    link
-	mu      sync.Mutex      // guards what follows, and the puller's failures
-	changed map[string]bool // large files that changed meanwhile
+	hasher hasher
+	jobs   *jobs
+	link   link
+	mu     sync.Mutex // guards open, and the puller's failures and changes
+	open   []*os.File // of files that are not finished
 }
 
 func (g *puller) fetchBase64(files []tree.Entry) error {
@@ -52,10 +51,13 @@ func (g *puller) fetchBase64(files []tree.Entry) error {
 	if workers == 0 {
 		workers = defaultConcurrent
 	}
-	p := &textPuller{puller: g, hasher: h, jobs: newJobs(g.ctx, workers), changed: map[string]bool{}}
+	p := &textPuller{puller: g, hasher: h, jobs: newJobs(g.ctx, workers)}
 	err = p.schedule(files, total/int64(workers))
 	if werr := p.jobs.wait(); werr != nil {
 		err = werr
+	}
+	for _, f := range p.open {
+		f.Close() // that of a finished one is closed
 	}
 	return err
 }
@@ -76,7 +78,8 @@ func (p *textPuller) budget(n int64, files int) int64 {
 // schedule cuts the work into commands. share is an even share for each worker.
 func (p *textPuller) schedule(files []tree.Entry, share int64) error {
 	var batch []tree.Entry
-	var size, names int64
+	var size int64
+	names := 0
 	flush := func() error {
 		todo := batch
 		batch, size, names = nil, 0, 0
@@ -93,12 +96,13 @@ func (p *textPuller) schedule(files []tree.Entry, share int64) error {
 			}
 			continue
 		}
-		if n := int64(len(e.Path)) + 8; size+e.Size > budget || names+n > pullNames {
+		n := script.QuotedLen(p.remoteName(e)) + 3
+		if size+e.Size > budget || names+n > min(pullNames, p.session.MaxBody()/2) {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
-		batch, size, names = append(batch, e), size+e.Size, names+int64(len(e.Path))+8
+		batch, size, names = append(batch, e), size+e.Size, names+n
 	}
 	return flush()
 }
@@ -127,13 +131,11 @@ func (p *textPuller) batch(ctx context.Context, files []tree.Entry) error {
 	err := p.tryBatch(ctx, files)
 	var cut *script.CutError
 	isCut := errors.As(err, &cut)
-	if err == nil || !isCut && provider.KindOf(err) != provider.Integrity {
+	if err == nil || !isCut && !isVanished(err) && provider.KindOf(err) != provider.Integrity {
 		return err
 	}
-	for _, e := range files {
-		if err := p.stage.RemoveStaged(e.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
+	if rerr := p.unstage(files...); rerr != nil {
+		return rerr
 	}
 	if len(files) > 1 {
 		p.log("batch of %d files, again in halves: %v", len(files), err)
@@ -146,7 +148,21 @@ func (p *textPuller) batch(ctx context.Context, files []tree.Entry) error {
 	if isCut { // even one file is too much at a time
 		return p.inPieces(ctx, files[0], err)
 	}
+	if isVanished(err) {
+		p.vanish(files[0])
+		return nil
+	}
 	return p.changing(ctx, files[0])
+}
+
+// unstage takes files out of the staged tree that an attempt may have left.
+func (p *textPuller) unstage(files ...tree.Entry) error {
+	for _, e := range files {
+		if err := p.stage.RemoveStaged(e.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *textPuller) tryBatch(ctx context.Context, files []tree.Entry) error {
@@ -160,11 +176,11 @@ func (p *textPuller) tryBatch(ctx context.Context, files []tree.Entry) error {
 	if odd {
 		each = "for f; do $HASH <\"$f\"; done | trim"
 	}
-	body := p.head() + "set --" + p.quoted(files) + "\ncat \"$@\" | pack " + p.compress() + "\n" + each + "\n"
+	body := p.head() + "set --" + p.quoted(files) + "\nfor f; do readable \"$f\"; done\ncat \"$@\" | pack " + p.compress() + "\n" + each + "\n"
 	label := fmt.Sprintf("fetch %d files", len(files))
 	return p.again(ctx, label, func(ctx context.Context) error {
 		start := time.Now()
-		return p.run(ctx, label, body, size, func(content io.Reader, sums func() ([]string, error)) error {
+		err := p.run(ctx, label, body, size, func(content io.Reader, sums func() ([]string, error)) error {
 			local := make([]string, len(files))
 			for i, e := range files {
 				if err := p.receive(e, content, &local[i]); err != nil {
@@ -186,6 +202,11 @@ func (p *textPuller) tryBatch(ctx context.Context, files []tree.Entry) error {
 			}
 			return nil
 		}, files...)
+		var cut *script.CutError
+		if len(files) > 1 && provider.KindOf(err) == provider.Integrity && !errors.As(err, &cut) {
+			return final(err) // the halves show more than the same again
+		}
+		return err
 	})
 }
 
@@ -196,19 +217,22 @@ func (p *textPuller) head() string {
 		pack = script.PassFunction
 	}
 	return "HASH=" + script.Quote(p.hasher.command) + "\ntrim() { " + p.hasher.trim + "; }\n" + pack +
+		"readable() { [ -f \"$1\" ] && [ -r \"$1\" ] || die 90 \"$1 is gone, or may not be read\"; }\n" +
 		"cd -P -- " + script.Quote(p.dir) + " || die 81 'the directory is gone'\n"
 }
 
 // run runs a script whose reply is packed content and digests. Staged files
 // are removed first, in case an earlier attempt left them.
 func (p *textPuller) run(ctx context.Context, label, body string, size int64, read func(content io.Reader, sums func() ([]string, error)) error, files ...tree.Entry) error {
-	for _, e := range files {
-		if err := p.stage.RemoveStaged(e.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
+	if err := p.unstage(files...); err != nil {
+		return err
 	}
 	_, err := p.session.Run(ctx, script.Script{Label: label, Body: body, Consume: func(reply io.Reader) error {
 		content, rest, err := script.Unpack(reply, size)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			// If the script ended with an error, that tells more.
+			return &provider.Error{Kind: provider.Integrity, Op: label, Err: fmt.Errorf("no content came: %w", script.ErrCut)}
+		}
 		if err != nil {
 			return malformed(label, err)
 		}
@@ -226,10 +250,16 @@ func (p *textPuller) run(ctx context.Context, label, body string, size int64, re
 		return &overLimit{err}
 	}
 	var exit *script.ExitError
-	if errors.As(err, &exit) && exit.Code != script.ExitGone {
-		return integrityError(err.Error()) // a file vanished or can't be read: the halves will show which
+	if errors.As(err, &exit) && exit.Code != script.ExitGone && exit.Code != script.ExitVanished {
+		return integrityError(err.Error())
 	}
 	return err
+}
+
+// isVanished says that a script could not read one of its files.
+func isVanished(err error) bool {
+	var exit *script.ExitError
+	return errors.As(err, &exit) && exit.Code == script.ExitVanished
 }
 
 // overLimit marks a reply that was cut because it was longer than what the
@@ -290,116 +320,4 @@ func (p *textPuller) receive(e tree.Entry, content io.Reader, sum *string) error
 	*sum = strings.TrimSpace(digestLine(w.sum))
 	p.progress(1, 0)
 	return p.stage.FinishFile(f, e.Mode, e.Time)
-}
-
-// pieces fetches a large file with all workers.
-func (p *textPuller) pieces(e tree.Entry, size int64) error {
-	if size > pieceAlign {
-		size -= size % pieceAlign
-	}
-	f, err := p.stage.Create(e.Path)
-	if err != nil {
-		return err
-	}
-	var left atomic.Int64
-	left.Store((e.Size + size - 1) / size)
-	for offset := int64(0); offset < e.Size; offset += size {
-		n := min(size, e.Size-offset)
-		err := p.jobs.run(func(ctx context.Context) error {
-			if err := p.piece(ctx, e, f, offset, n); err != nil {
-				return err
-			}
-			if left.Add(-1) > 0 {
-				return nil
-			}
-			p.progress(1, 0)
-			return p.stage.FinishFile(f, e.Mode, e.Time)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// inPieces fetches a file piece by piece, with the worker that found out that
-// it is too large for one reply, from the error given.
-func (p *textPuller) inPieces(ctx context.Context, e tree.Entry, cut error) error {
-	f, err := p.stage.Create(e.Path)
-	if err != nil {
-		return err
-	}
-	if err := p.smaller(ctx, e, f, 0, e.Size, cut); err != nil {
-		f.Close()
-		return err
-	}
-	p.progress(1, 0)
-	return p.stage.FinishFile(f, e.Mode, e.Time)
-}
-
-// smaller fetches a range in pieces that the provider delivers, after the reply
-// with all of it was cut.
-func (p *textPuller) smaller(ctx context.Context, e tree.Entry, f io.WriterAt, offset, n int64, cut error) error {
-	size := p.budget(pullPiece, 1)
-	if size > pieceAlign {
-		size -= size % pieceAlign
-	}
-	if size >= n {
-		return fmt.Errorf("not even %d bytes arrive in one reply: %w", n, cut)
-	}
-	for at := offset; at < offset+n; at += size {
-		if err := p.piece(ctx, e, f, at, min(size, offset+n-at)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// piece fetches one piece of a file, in smaller ones if the sandbox turns out
-// to deliver less at a time.
-func (p *textPuller) piece(ctx context.Context, e tree.Entry, f io.WriterAt, offset, n int64) error {
-	label := fmt.Sprintf("piece of %.60q at %d", p.remoteName(e), offset)
-	name := script.Quote("./" + p.remoteName(e))
-	from := fmt.Sprintf("tail -c +%d -- %s | head -c %d", offset+1, name, n)
-	if offset%pieceAlign == 0 {
-		from = fmt.Sprintf("dd if=%s bs=%d skip=%d count=%d 2>/dev/null", name, pieceAlign, offset/pieceAlign, (n+pieceAlign-1)/pieceAlign)
-		if n%pieceAlign != 0 {
-			from += fmt.Sprintf(" | head -c %d", n)
-		}
-	}
-	body := p.head() + "from() { " + from + "; }\nfrom | pack " + p.compress() + "\nfrom | $HASH | trim\n" +
-		"stat -c '%s %Y' -- " + name + " 2>/dev/null || find " + name + " -prune -printf '%s %Ts\n' 2>/dev/null\n:\n"
-	err := p.again(ctx, label, func(ctx context.Context) error {
-		return p.run(ctx, label, body, n, func(content io.Reader, sums func() ([]string, error)) error {
-			sum := (&digestList{hasher: p.hasher}).start()
-			got, err := io.CopyN(io.MultiWriter(io.NewOffsetWriter(f, offset), sum), content, n)
-			p.at.add(e.Path, offset, got)
-			p.progress(0, got)
-			if err == io.EOF {
-				return integrityError(fmt.Sprintf("%s: received %d of %d bytes", label, got, n))
-			}
-			if err != nil {
-				return p.stage.WriteError(e.Path, err)
-			}
-			if err := atEnd(content); err != nil {
-				return err
-			}
-			remote, err := sums()
-			if err == nil && (len(remote) == 0 || len(remote) > 2 || remote[0] != strings.TrimSpace(digestLine(sum))) {
-				err = integrityError(label + ": the digest differs from the sandbox's")
-			}
-			if err == nil && len(remote) > 1 && remote[1] != fmt.Sprintf("%d %d", e.Size, e.Time.Sec) {
-				p.noteChanged(e.Path)
-			}
-			return err
-		})
-	})
-	var over *overLimit
-	switch {
-	case errors.As(err, &over):
-		return p.smaller(ctx, e, f, offset, n, err)
-	case provider.KindOf(err) == provider.Integrity && p.facts.tools["base64"]:
-		return p.changingPiece(ctx, e, f, offset, n, from)
-	}
-	return err
 }

@@ -36,11 +36,15 @@ func (p *textPuller) changing(ctx context.Context, e tree.Entry) error {
 // it.
 func (p *textPuller) changingPiece(ctx context.Context, e tree.Entry, f io.WriterAt, offset, n int64, from string) error {
 	return p.noteFate(e, p.once(ctx, from, n, func(content io.Reader) error {
-		got, err := io.CopyN(io.NewOffsetWriter(f, offset), content, n)
-		if err == io.EOF {
+		w := &errorWriter{w: io.NewOffsetWriter(f, offset)}
+		got, err := io.CopyN(w, content, n)
+		switch {
+		case w.err != nil:
+			return p.writeError(e, w.err)
+		case err == io.EOF:
 			return integrityError(fmt.Sprintf("received %d of %d bytes", got, n))
 		}
-		return p.stage.WriteError(e.Path, err)
+		return err
 	}))
 }
 
@@ -114,8 +118,24 @@ func (p *textPuller) noteFate(e tree.Entry, err error) error {
 func (p *textPuller) noteChanged(path string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.changed[path] {
-		p.changed[path] = true
-		p.problem(tree.Problem{Path: path, Err: errModified})
+	p.change(path)
+}
+
+// errVanished is a file that could be listed, but not read.
+var errVanished = errors.New("it is gone, or may not be read")
+
+// vanish takes note, once, of a file that cannot be read any more.
+func (p *textPuller) vanish(e tree.Entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.failed[e.Path] {
+		p.fail(e.Path, errVanished)
 	}
+}
+
+// isFailed says whether a file was given up.
+func (p *textPuller) isFailed(e tree.Entry) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failed[e.Path]
 }

@@ -51,7 +51,7 @@ func (g *puller) judge(asked, missing map[string]tree.Entry, exit *script.ExitEr
 func (g *puller) complain(e tree.Entry, text string) {
 	switch {
 	case strings.Contains(text, "file changed as we read it"):
-		g.problem(tree.Problem{Path: e.Path, Err: errModified})
+		g.change(e.Path)
 	case strings.HasPrefix(text, "File shrank by "):
 		g.fail(e.Path, errShrunk)
 	default:

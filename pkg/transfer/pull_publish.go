@@ -2,7 +2,7 @@ package transfer
 
 import (
 	"errors"
-	"fmt"
+	"io/fs"
 
 	"github.com/sbsync/sbsync/pkg/confine"
 	"github.com/sbsync/sbsync/pkg/tree"
@@ -10,7 +10,6 @@ import (
 
 // carry takes the plan to the host: staged, verified, published.
 func (g *puller) carry(dst *tree.Snapshot) (err error) {
-	g.failed = map[string]bool{}
 	inPlace, err := g.openStage(dst)
 	if err != nil {
 		return err
@@ -40,15 +39,15 @@ func (g *puller) carry(dst *tree.Snapshot) (err error) {
 // directory cannot be replaced as a whole, its entries are.
 func (g *puller) openStage(dst *tree.Snapshot) (inPlace bool, err error) {
 	place := confine.Inside
-	if g.plan.newRoot {
+	switch {
+	case dst.Root.Type != tree.Dir:
+		place = confine.BesideLink
+	case g.plan.newRoot:
 		place = confine.Beside
-		if dst.Root.Type != tree.Dir {
-			place = confine.BesideLink
-		}
 	}
 	g.inside = place == confine.Inside
 	g.stage, err = confine.OpenStage(g.mapping.Target, place)
-	if place == confine.Beside && errors.Is(err, confine.ErrInPlace) {
+	if place == confine.Beside && errors.Is(err, confine.ErrInPlace) && g.plan.root.Type == tree.Dir {
 		g.stage, err = confine.OpenStage(g.mapping.Target, confine.Inside)
 		g.inside, inPlace = true, true
 	}
@@ -114,8 +113,14 @@ func (g *puller) finishStage() error {
 		}
 		g.progress(1, 0)
 	}
-	if err := g.refuseFailures(); err != nil {
+	if err := g.refuse(g.mapping, g.plan, g.failed, g.changed); err != nil {
 		return err
+	}
+	// What arrived of failed files must not be published with their directory.
+	for p := range g.failed {
+		if err := g.stage.RemoveStaged(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	for i := len(g.plan.send) - 1; i >= 0; i-- {
 		e := g.plan.send[i]
@@ -137,24 +142,12 @@ func (g *puller) fail(p string, err error) {
 	g.problem(tree.Problem{Path: p, Err: err})
 }
 
-// refuseFailures decides whether what could be received is worth publishing.
-func (g *puller) refuseFailures() error {
-	if len(g.failed) == 0 {
-		return nil
+// change takes note, once, of a file that changed while it was read.
+func (g *puller) change(p string) {
+	if !g.changed[p] {
+		g.changed[p] = true
+		g.problem(tree.Problem{Path: p, Err: errModified})
 	}
-	var paths []string
-	for _, e := range g.plan.send {
-		if g.failed[e.Path] {
-			paths = append(paths, e.Path)
-		}
-	}
-	switch {
-	case g.plan.root.Type != tree.Dir:
-		return partialError(errors.New("the file could not be read whole; the target is as it was"))
-	case g.policy(g.mapping) == Replace:
-		return partialError(fmt.Errorf("%s could not be read whole; the target is as it was", describe(paths)))
-	}
-	return nil
 }
 
 // publish moves the staged tree to its place.
@@ -164,7 +157,7 @@ func (g *puller) publish(dst *tree.Snapshot, inPlace bool) error {
 		return g.replaceEntries()
 	case !g.plan.newRoot:
 		return g.publishSteps(dst)
-	case dst.Root.Type == 0, g.plan.root.Type != tree.Dir:
+	case dst.Root.Type != tree.Dir && (g.plan.root.Type != tree.Dir || dst.Root.Type == 0):
 		if err := g.stage.PublishRoot(); err != nil {
 			return err
 		}
@@ -199,6 +192,8 @@ func (g *puller) publishSteps(dst *tree.Snapshot) error {
 
 func (g *puller) publishStep(s step, t tree.Type) error {
 	switch s.kind {
+	case stepUnlock:
+		return nil // the stage does that by itself
 	case stepMove:
 		if t == tree.Dir {
 			return g.stage.PublishNew(s.path)
@@ -235,17 +230,15 @@ func (g *puller) replaceEntries() error {
 		}
 	}
 	for _, e := range g.plan.send {
-		if tree.Parent(e.Path) != "" || g.failed[e.Path] {
+		if tree.Parent(e.Path) != "" {
 			continue
 		}
 		if err := g.stage.PublishNew(e.Path); err != nil {
 			return err
 		}
-		if e.Type == tree.Dir && e.Mode&0o200 == 0 {
-			if err := g.stage.Chmod(e.Path, e.Mode); err != nil {
-				return err
-			}
-		}
+	}
+	if err := g.stage.Chmod("", g.plan.root.Mode); err != nil {
+		g.log("the destination keeps its mode: %v", err) // it may belong to another
 	}
 	return nil
 }

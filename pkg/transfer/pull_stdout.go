@@ -23,6 +23,9 @@ func (g *puller) toStdout(src *tree.Snapshot) error {
 	if g.opt.DryRun {
 		return nil
 	}
+	if err := g.facts.require("pull to standard output", "dd", "head", "tail"); err != nil {
+		return err
+	}
 	h, err := g.facts.hasher(e.Size)
 	if err != nil {
 		return err
@@ -33,15 +36,14 @@ func (g *puller) toStdout(src *tree.Snapshot) error {
 	}
 	g.routed(g.mapping, route, why)
 	g.phase("send")
-	g.failed = map[string]bool{}
-	p := &textPuller{puller: g, hasher: h, changed: map[string]bool{}}
+	p := &textPuller{puller: g, hasher: h}
 	out := &inOrder{w: os.Stdout, buf: make([]byte, 0, stdoutPiece)}
 	for out.offset < e.Size {
 		n := min(p.budget(stdoutPiece, 1), e.Size-out.offset)
 		if err := p.piece(g.ctx, e, out, out.offset, n); err != nil {
-			return classify(err)
+			return err
 		}
-		if p.failed[e.Path] {
+		if p.isFailed(e) {
 			return partialError(fmt.Errorf("the file could not be read whole; its first %d bytes were written", out.offset))
 		}
 		if err := out.flush(); err != nil {
@@ -49,7 +51,7 @@ func (g *puller) toStdout(src *tree.Snapshot) error {
 		}
 	}
 	g.report.Digests = true
-	g.carried(g.plan)
+	g.carried(g.plan, nil, 0)
 	return g.verdict()
 }
 

@@ -37,13 +37,19 @@ func (r *runner) push(ctx context.Context, m Mapping) error {
 	if err != nil {
 		return err
 	}
+	if q.misses(snapshot) {
+		q.only = nil // something came to the source's top meanwhile
+		if f, err = inspect(ctx, r.session, q); err != nil {
+			return classify(err)
+		}
+	}
 	if f, err = r.restoreOld(ctx, q, f); err != nil {
 		return err
 	}
 	if err := checkTarget(q, f); err != nil {
 		return err
 	}
-	in := r.planInput(m, snapshot, f.snapshot(), rules)
+	in := r.planInput(m, f, snapshot, f.snapshot(), rules, hostFile(src))
 	c := newCarrier(ctx, r, m, f, src)
 	if in.checksum && in.dst.Root.Type != 0 {
 		if in.same, err = c.compareContents(in); err != nil {
@@ -64,7 +70,8 @@ func (r *runner) push(ctx context.Context, m Mapping) error {
 	if err := c.carry(q, p); err != nil {
 		return err
 	}
-	r.carried(p)
+	failed, drift := c.sender.outcome()
+	r.carried(p, failed, drift)
 	return r.verdict()
 }
 
@@ -125,15 +132,33 @@ func (r *runner) pushQuestion(m Mapping) (question, error) {
 	}
 	switch policy {
 	case Replace:
-		q.list = false
+		q.list = r.opt.DryRun // to show what goes
 	case Update:
-		q.only = topNames(m.Source)
+		q.only = topNames(m.Source, min(maxScope, r.session.MaxBody()/4))
 	}
 	return q, nil
 }
 
-// topNames returns the names in a directory, or nil if they are too many.
-func topNames(dir string) []string {
+// misses says whether the source has entries that the target was not asked for.
+func (q question) misses(src *tree.Snapshot) bool {
+	if q.only == nil {
+		return false
+	}
+	asked := make(map[string]bool, len(q.only))
+	for _, name := range q.only {
+		asked[name] = true
+	}
+	for _, e := range src.Entries {
+		if tree.Parent(e.Path) == "" && !asked[e.Path] {
+			return true
+		}
+	}
+	return false
+}
+
+// topNames returns the names in a directory, or nil if as words of a script
+// they are longer than most.
+func topNames(dir string, most int) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil // the scan will report it
@@ -141,7 +166,7 @@ func topNames(dir string) []string {
 	names, size := make([]string, 0, len(entries)), 0
 	for _, e := range entries {
 		names = append(names, e.Name())
-		if size += len(e.Name()) + 6; size > maxScope {
+		if size += script.QuotedLen(e.Name()) + 3; size > most {
 			return nil
 		}
 	}
@@ -159,6 +184,8 @@ func (f *facts) snapshot() *tree.Snapshot {
 		return &tree.Snapshot{}
 	case 'd':
 		s.Root.Type = tree.Dir
+	case 's':
+		return &tree.Snapshot{Root: tree.Entry{Type: tree.Special}}
 	default:
 		// list_tree was asked for the one entry in its directory.
 		if len(s.Entries) == 1 {
@@ -181,26 +208,24 @@ func checkTarget(q question, f *facts) error {
 	return f.checkRoots(q)
 }
 
-// restoreOld puts back the target that a run killed between two renames has
-// taken away, and then looks again.
+// restoreOld puts back what a run that was killed had moved away and not
+// replaced, and then looks again.
 func (r *runner) restoreOld(ctx context.Context, q question, f *facts) (*facts, error) {
-	if f.kind != '-' {
+	var dead []string
+	for _, l := range f.leftovers {
+		if l.holds && confine.OwnerDead(l.owner, l.age()) {
+			r.log("putting back what a run that was killed had moved to %q", l.path)
+			dead = append(dead, l.path)
+		}
+	}
+	if len(dead) == 0 || r.opt.DryRun {
 		return f, nil
 	}
-	for _, l := range f.leftovers {
-		if !l.oldFor || !confine.OwnerDead(l.owner, l.age()) {
-			continue
-		}
-		old, target := script.Quote(l.path+"/old"), script.Quote(q.path)
-		r.log("putting back %q, which a run that was killed had moved to %q", q.path, l.path)
-		_, err := r.session.Run(ctx, script.Script{Label: "restore", Body: "mv -f -- " + old + " " + target})
-		if err != nil {
-			return nil, classify(err)
-		}
-		f, err := inspect(ctx, r.session, q)
-		return f, classify(err)
+	if _, err := r.session.Run(ctx, script.Script{Label: "restore", Body: receiveFunctions + removeScript(dead)}); err != nil {
+		return nil, classify(err)
 	}
-	return f, nil
+	f, err := inspect(ctx, r.session, q)
+	return f, classify(err)
 }
 
 // carry takes the plan into the sandbox.
@@ -214,10 +239,14 @@ func (c *carrier) carry(q question, p *plan) error {
 		return nil
 	}
 	push, route, why, err := c.route()
+	if err == nil {
+		err = c.requireTools(route)
+	}
 	if err != nil {
 		return err
 	}
 	c.routed(c.mapping, route, why)
+	c.attempt(p)
 	c.phase("send")
 	if err := classify(push(c.ctx)); err != nil {
 		c.cleanup()
@@ -244,6 +273,16 @@ func (c *carrier) route() (push func(context.Context) error, route Route, why st
 	}
 	c.report.Digests = true
 	return c.pushBase64, Base64, why, nil
+}
+
+func (c *carrier) requireTools(route Route) error {
+	switch {
+	case route == Base64:
+		return c.facts.require("base64 route", "base64", "cmp", "dd", "mv", "rm", "touch", "xargs")
+	case c.opt.Verify:
+		return c.facts.require("verify", "cmp", "mv", "rm", "xargs")
+	}
+	return c.facts.require("stream route", "mv", "rm")
 }
 
 // explain completes an error with what only the sandbox knows.

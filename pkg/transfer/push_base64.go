@@ -308,21 +308,21 @@ func (p *chunker) pieces(e tree.Entry) error {
 		return nil
 	}
 	size := info.Size()
+	if size == 0 { // it was large when it was listed
+		f.Close()
+		return p.add(e)
+	}
 	p.s.written++
 	name := member(e.Path)
 	var left atomic.Int64
 	count := (size + p.sizes.piece - 1) / p.sizes.piece
-	left.Store(max(count, 1))
+	left.Store(count)
 	pf := &piecedFile{f: f, size: size, name: name}
 	done := func() {
 		if left.Add(-1) == 0 {
 			pf.after, _ = f.Stat()
 			f.Close()
 		}
-	}
-	if count == 0 {
-		defer f.Close()
-		return p.add(e)
 	}
 	compress := p.gzip && p.link.compress() && compressible(f, size)
 	for i := range count {
@@ -333,10 +333,13 @@ func (p *chunker) pieces(e tree.Entry) error {
 			return p.piece(ctx, pf, offset, n, compress)
 		})
 		if err != nil {
+			for ; offset < size; offset += p.sizes.piece {
+				done() // those that nobody will send
+			}
 			return err
 		}
 	}
-	p.jobs.then(func() { p.s.settle(e.Path, info, pf.after, false, pf.short.Load(), nil) })
+	p.jobs.then(func() { p.s.settle(e.Path, info, pf.after, false, pf.short, pf.err) })
 	w := publisher{touchNs: p.c.facts.touchNs()}
 	fmt.Fprintf(&p.finals, "%s %s && chmod %04o -- %s || die 86 'metadata cannot be set'\n", w.touch(timeOf(info)), script.Quote(name), e.Mode, script.Quote(name))
 	return nil
@@ -348,7 +351,21 @@ type piecedFile struct {
 	size  int64
 	name  string
 	after fs.FileInfo // once all pieces are sent
-	short atomic.Bool
+
+	mu    sync.Mutex
+	short bool
+	err   error // of reading it
+}
+
+// broke takes note that a piece could not be read whole. It is made up for with
+// zeros, and the file not published.
+func (f *piecedFile) broke(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.short = true
+	if f.err == nil && err != io.EOF {
+		f.err = err
+	}
 }
 
 // piece sends one piece and has it read back.
@@ -362,16 +379,12 @@ func (p *chunker) piece(ctx context.Context, f *piecedFile, offset, n int64, com
 		if compress {
 			buf := getBuffer()
 			defer putBuffer(buf)
-			short, err := pack(buf, section, n, sum)
-			if err != nil {
-				return err
-			}
-			if short {
-				f.short.Store(true)
+			if err := pack(buf, section, n, sum); err != nil {
+				f.broke(err)
 			}
 			input, unzip = bytes.NewReader(buf.Bytes()), " | gzip -dc"
 		} else {
-			input = &hashedSection{SectionReader: section, want: n, sum: sum, short: &f.short}
+			input = &hashedSection{SectionReader: section, want: n, sum: sum, broke: f.broke}
 		}
 		name := script.Quote(f.name)
 		seek := offset / pieceAlign
@@ -406,7 +419,7 @@ type hashedSection struct {
 		io.Writer
 		Reset()
 	}
-	short *atomic.Bool
+	broke func(error)
 }
 
 func (h *hashedSection) Read(p []byte) (int, error) {
@@ -416,7 +429,7 @@ func (h *hashedSection) Read(p []byte) (int, error) {
 	p = p[:min(int64(len(p)), h.want-h.got)]
 	n, err := h.SectionReader.Read(p)
 	if n == 0 && err != nil {
-		h.short.Store(true)
+		h.broke(err)
 		clear(p)
 		n = len(p)
 	}
@@ -443,9 +456,6 @@ func (p *chunker) finish(ctx context.Context) error {
 		return err
 	}
 	defer putBuffer(k.buf)
-	body := p.prepare + "NONCE=" + nonce + "\ntrap 'cd /; unstage' EXIT\ncd -- \"$S\" || die 81 'the staging directory is gone'\n" +
-		"SOURCE | unpack end || die 83 'the archive did not arrive whole'\n" +
-		"l=; [ ! -f seal ] || read -r l <seal\n[ \"$l\" = \"# sbsync $NONCE\" ] || die 83 'the archive did not arrive whole'\n. ./seal\n"
 	source := "input \"$@\"" + k.unzip()
 	var input io.Reader = bytes.NewReader(data)
 	if limit, _ := p.c.session.MaxInput(); limit > 0 && int64(len(data)) > limit {
@@ -454,7 +464,10 @@ func (p *chunker) finish(ctx context.Context) error {
 		}
 		source, input = "cat tail"+k.unzip(), nil
 	}
-	reply, err := p.c.session.Run(ctx, script.Script{Label: "publish", Heartbeat: true, Body: strings.Replace(body, "SOURCE", source, 1), Input: input})
+	body := p.prepare + "NONCE=" + nonce + "\ntrap 'cd /; unstage' EXIT\ntrap 'exit 143' TERM INT HUP\ncd -- \"$S\" || die 81 'the staging directory is gone'\n" +
+		source + " | unpack end || die 83 'the archive did not arrive whole'\n" +
+		"l=; [ ! -f seal ] || read -r l <seal\n[ \"$l\" = \"# sbsync $NONCE\" ] || die 83 'the archive did not arrive whole'\n. ./seal\n"
+	reply, err := p.c.session.Run(ctx, script.Script{Label: "publish", Heartbeat: true, Body: body, Input: input})
 	if err != nil {
 		return err
 	}

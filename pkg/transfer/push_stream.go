@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/sbsync/sbsync/pkg/script"
@@ -30,9 +29,9 @@ umask 000 # BusyBox takes it off all modes, in spite of -p
 tar -xpof - <&4 4<&- & child=$!; exec 4<&-
 umask 077
 wait "$child"; r=$?; child=
-[ "$r" = 0 ] || die 83 "tar ended with exit code $r"
 l=; [ ! -f seal ] || read -r l <seal
-[ "$l" = "# sbsync $NONCE" ] || die 83 'the archive did not arrive whole'
+[ "$l" = "# sbsync $NONCE" ] || die 83 "the archive did not arrive whole (tar ended with exit code $r)"
+[ "$r" = 0 ] || die 89 "tar ended with exit code $r"
 . ./seal
 `
 
@@ -48,7 +47,7 @@ func (c *carrier) pushStream(ctx context.Context) error {
 	if c.opt.Verify {
 		s.digests = &digestList{hasher: h}
 	}
-	feed := newFeed(func(w io.Writer) error { return c.writeArchive(w, s, nonce) })
+	feed := newFeed(func(w io.Writer) error { return c.writeArchive(w, s, h, nonce) })
 	defer feed.stop()
 	reply, err := c.session.Run(ctx, script.Script{Label: "push", Body: body, Input: feed, Heartbeat: true})
 	if werr := feed.failure(); werr != nil && (err == nil || errors.Is(err, werr)) {
@@ -62,7 +61,7 @@ func (c *carrier) pushStream(ctx context.Context) error {
 }
 
 // writeArchive writes everything that is sent, and the seal.
-func (c *carrier) writeArchive(dst io.Writer, s *sender, nonce string) error {
+func (c *carrier) writeArchive(dst io.Writer, s *sender, h hasher, nonce string) error {
 	w := tarball.NewWriter(dst)
 	if err := c.writeParents(w); err != nil {
 		return err
@@ -93,6 +92,8 @@ func (c *carrier) writeArchive(dst io.Writer, s *sender, nonce string) error {
 			return err
 		}
 		seal.WriteString(verifyScript(""))
+	} else {
+		seal.WriteString(s.sizes.script(h))
 	}
 	seal.WriteString(c.countScript(s.written))
 	seal.WriteString(publishScript(c.place, c.facts, c.plan, s.failed))
@@ -137,6 +138,7 @@ func (c *carrier) writeEntry(w archive, s *sender, e tree.Entry) error {
 		}
 		h.Type, h.Link, h.Size = tarball.HardLink, member(first), 0
 		s.written++
+		s.sizes.again(first)
 		s.progress(1, 0)
 		return w.WriteHeader(h)
 	}
@@ -169,14 +171,4 @@ func (c *carrier) finalDirectory(e tree.Entry) tarball.Header {
 	h := header(e)
 	h.Mode = c.plan.stagedMode(e)
 	return h
-}
-
-// countScript checks the number of staged entries that are not directories.
-func (c *carrier) countScript(written int) string {
-	if !c.facts.tools["find"] || c.plan.root.Type != tree.Dir {
-		return ""
-	}
-	return strings.ReplaceAll(`n=$(find `+stagedTree+` ! -type d -print0 | tr -cd '\000' | wc -c)
-[ "$((n))" = @ ] || die 84 "$n of @ entries are there"
-`, "@", strconv.Itoa(written))
 }

@@ -21,26 +21,43 @@ const (
 // receiveFunctions are the shell functions of everything that receives. $S is
 // the staging directory, $T the target.
 //
-// unstage never removes the only copy of what was replaced: the tree that was
-// taken away goes back first, under the name that the stage is for.
+// What has to leave its place before something else can take it is kept in the
+// staging directory as oldN, and oldN.to says where it belongs. No staging
+// directory is removed before what is missing in its place was put back, be it
+// by the run itself, by its clean-up, or by the next run if it was killed.
+// Only places below the directory that holds the staging directory count: the
+// files in it may be anybody's.
+//
+// A publishing script and a clean-up must not meet: the first to make claim/
+// goes ahead.
 //
 // xargs reads from a pipe: BusyBox 1.35 forks applets without exec, and when
 // one exits, its copy of the buffered standard input moves the offset of a file
 // back, so that names get lost and torn.
 const receiveFunctions = `
+keep() {
+	printf %s "$2" >"$1.to" || return 1
+	mv -f -- "$2" "$1" || { rm -f -- "$1.to"; return 1; }
+}
+there() { [ -e "$1" ] || [ -L "$1" ]; }
+putback() {
+	set +f
+	for b in "$S"/old*.to; do
+		there "${b%.to}" && t=$(cat "$b" && echo .) || continue
+		t=${t%.}
+		case $t in "${S%/*}"/*) ;; *) continue ;; esac
+		there "$t" || mv -f -- "${b%.to}" "$t" || return 1
+	done
+	set -f
+}
 unstage() {
-	if [ -d "$S/old" ] && [ ! -L "$S/old" ]; then
-		u=$(cat "$S/for" && echo .) || return 1
-		u=${S%/*}/${u%.}
-		if [ ! -e "$u" ] && [ ! -L "$u" ]; then mv -f -- "$S/old" "$u" || return 1; fi
-	fi
+	putback || return 1
 	rm -rf -- "$S" 2>/dev/null || { chmod -R u+rwx -- "$S" 2>/dev/null; rm -rf -- "$S"; }
 }
 stage() {
 	[ -d "${S%/*}/" ] || die 81 "${S%/*}: no such directory"
 	mkdir -- "$S" || die 85 "no staging directory can be made in ${S%/*}"
 	printf '%s\n' "$OWNER" >"$S/owner"
-	printf %s "${T##*/}" >"$S/for"
 }
 hashes() { [ ! -s "$1" ] || cat "$1" | xargs -0 $HASH | trim; }
 hashes_singly() { [ ! -s "$1" ] || cat "$1" | xargs -0 -n1 sh -c "$HASH <\"\$1\"" sh | trim; }
@@ -80,8 +97,10 @@ type publisher struct {
 // must not be published.
 func publishScript(pl place, f *facts, p *plan, failed map[string]bool) string {
 	w := &publisher{pl: pl, touchNs: f.touchNs()}
-	w.WriteString(`broken() { die 86 "publishing failed: $1"; }` + "\n")
-	w.WriteString("trap '' TERM INT HUP PIPE\n")
+	w.WriteString(`trap '' TERM INT HUP PIPE
+broken() { die 86 "publishing failed: $1"; }
+mkdir claim 2>/dev/null && printf '%s\n' "$$" >claim/pid || broken 'the staging directory is being removed'
+`)
 	for _, e := range p.send {
 		if failed[e.Path] {
 			w.WriteString("rm -f -- " + script.Quote(path.Join(stagedTree, e.Path)) + "\n")
@@ -131,21 +150,21 @@ func (w *publisher) root(p *plan) {
 	// A directory that appears at the target meanwhile would take the staged
 	// tree into itself; under its unique name that is noticed and undone.
 	w.WriteString("mv -f -- " + stagedTree + " " + unique + " || broken staging\n")
-	w.WriteString("misplaced() { [ -d " + final + " ] && { [ -e " + final + "/" + unique + " ] || [ -L " + final + "/" + unique + " ]; }; }\n")
+	w.WriteString("misplaced() { [ -d " + final + " ] && there " + final + "/" + unique + "; }\n")
 	switch {
 	case !w.pl.replace:
 		if parent := path.Dir(w.pl.target); parent != w.pl.base {
 			w.parents(parent)
 		}
-		w.WriteString("if [ -e " + final + " ] || [ -L " + final + " ]; then die 82 'the target came into being meanwhile'; fi\n")
+		w.WriteString("if there " + final + "; then die 82 'the target came into being meanwhile'; fi\n")
 		w.WriteString("mv -f -- " + unique + " " + final + " || { unparent; broken 'the target cannot be made'; }\n")
 		w.WriteString("if misplaced; then rm -rf -- " + final + "/" + unique + "; die 82 'the target came into being meanwhile'; fi\n")
-	case p.root.Type != tree.Dir:
+	case p.root.Type != tree.Dir && !w.pl.directory:
 		w.WriteString("if [ -d " + final + " ]; then die 82 'the target became a directory meanwhile'; fi\n")
 		w.WriteString("mv -f -- " + unique + " " + final + " || broken 'the target cannot be replaced'\n")
 		w.WriteString("if misplaced; then rm -rf -- " + final + "/" + unique + "; die 82 'the target became a directory meanwhile'; fi\n")
 	default:
-		w.swap(final, unique)
+		w.swap(p, final, unique)
 	}
 	w.WriteString(late)
 }
@@ -164,40 +183,58 @@ func (w *publisher) parents(parent string) {
 // swap puts the staged tree in place of the old one. Where the old one cannot
 // be moved (a mount point, a parent that may not be written) its children are
 // replaced, and the reply says so.
-func (w *publisher) swap(final, unique string) {
-	fmt.Fprintf(w, `if mv -f -- %[1]s old 2>/dev/null; then
-	mv -f -- %[2]s %[1]s || { mv -f -- old %[1]s; broken 'the target cannot be replaced'; }
-elif [ -d %[1]s ] && [ ! -d old ]; then
+func (w *publisher) swap(p *plan, final, unique string) {
+	moved := "keep old " + final + " 2>/dev/null"
+	if w.pl.inside {
+		moved = "false"
+	}
+	children := ""
+	if p.root.Type == tree.Dir {
+		children = fmt.Sprintf(`elif [ -d %[1]s ]; then
 	printf 'atomic no\n'
-	A=%[1]s/.sbsync-%[3]s; mkdir -- "$A" || broken 'the target cannot be replaced'
 	set +f
+	n=0
 	for x in %[1]s/* %[1]s/.[!.]* %[1]s/..?*; do
-		case ${x##*/} in .sbsync-%[3]s) continue ;; esac
-		if [ -e "$x" ] || [ -L "$x" ]; then mv -f -- "$x" "$A/" || failed=1; fi
+		case ${x##*/} in .sbsync-????????????????) continue ;; esac
+		if there "$x"; then
+			n=$((n+1)); keep "old$n" "$x" || { putback; broken 'the target cannot be emptied'; }
+		fi
 	done
-	if [ -z "$failed" ]; then
-		for x in %[2]s/* %[2]s/.[!.]* %[2]s/..?*; do
-			if [ -e "$x" ] || [ -L "$x" ]; then mv -f -- "$x" %[1]s/ || failed=1; fi
-		done
-	fi
-	if [ -n "$failed" ]; then
-		for x in "$A"/* "$A"/.[!.]* "$A"/..?*; do
-			if [ -e "$x" ] || [ -L "$x" ]; then rm -rf -- %[1]s/"${x##*/}"; mv -f -- "$x" %[1]s/; fi
-		done
-		rmdir -- "$A"
-		broken 'the target cannot be replaced'
-	fi
+	for x in %[2]s/* %[2]s/.[!.]* %[2]s/..?*; do
+		if there "$x"; then
+			mv -f -- "$x" %[1]s/ || { rm -rf -- %[1]s/"${x##*/}"; withdraw; broken 'the target cannot be filled'; }
+		fi
+	done
 	set -f
-	rm -rf -- "$A"
-else
+	chmod %[3]04o -- %[1]s 2>/dev/null
+`, final, unique, p.root.Mode)
+	}
+	fmt.Fprintf(w, `withdraw() {
+	for x in %[1]s/* %[1]s/.[!.]* %[1]s/..?*; do
+		case ${x##*/} in .sbsync-????????????????) continue ;; esac
+		if there "$x"; then mv -f -- "$x" %[2]s/ || rm -rf -- "$x"; fi
+	done
+	putback
+}
+if %[3]s; then
+	mv -f -- %[2]s %[1]s || { putback; broken 'the target cannot be replaced'; }
+	if misplaced; then rm -rf -- %[1]s/%[2]s; broken 'the target came back meanwhile'; fi
+%[4]selse
 	broken 'the target cannot be replaced'
 fi
-`, final, unique, script.Word())
+`, final, unique, moved, children)
 }
 
 // merge publishes entry by entry, in batches for each directory.
 func (w *publisher) merge(p *plan, failed map[string]bool) {
 	b := batch{w: w}
+	// at is where a step finds its entry: a single file in its directory.
+	at := func(rel string) string {
+		if b.dir = w.pl.target; p.root.Type != tree.Dir {
+			b.dir, rel = path.Dir(w.pl.target), path.Base(w.pl.target)
+		}
+		return rel
+	}
 	for i, s := range p.steps {
 		if failed[s.path] && s.kind != stepRemove && s.kind != stepRemoveDir {
 			continue
@@ -211,21 +248,18 @@ func (w *publisher) merge(p *plan, failed map[string]bool) {
 		case stepConvert:
 			b.flush()
 			from, to := script.Quote(path.Join(stagedTree, s.path)), script.Quote(w.pl.in(s.path))
-			fmt.Fprintf(w, "mv -f -- %s old%d && { mv -f -- %s %s || { mv -f -- old%d %s; false; }; } || broken %s\n",
-				to, i, from, to, i, to, to)
+			fmt.Fprintf(w, "keep old%d %s && { mv -f -- %s %s || { putback; false; }; } || broken %s\n", i, to, from, to, to)
 			continue
+		case stepUnlock:
+			b.add("chmod u+rwx --", at(s.path))
 		case stepChmod:
-			b.dir = w.pl.target
-			b.add(fmt.Sprintf("chmod %04o --", s.mode), s.path)
+			b.add(fmt.Sprintf("chmod %04o --", s.mode), at(s.path))
 		case stepTouch:
-			b.dir = w.pl.target
-			b.add(w.touch(s.time), s.path)
+			b.add(w.touch(s.time), at(s.path))
 		case stepRemove:
-			b.dir = w.pl.target
-			b.add("rm -f --", s.path)
+			b.add("rm -f --", at(s.path))
 		case stepRemoveDir:
-			b.dir = w.pl.target
-			b.add("rmdir --", s.path)
+			b.add("rmdir --", at(s.path))
 		}
 	}
 	b.flush()

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,8 +48,12 @@ type runner struct {
 	opt     Options
 	report  *Report
 	session *script.Session // of the route that is wanted
-	seen    int             // problems of earlier mappings
-	mu      sync.Mutex      // guards the report while several goroutines carry
+	mu      sync.Mutex      // guards the report's problems while several goroutines carry
+
+	// Of the current mapping, over all attempts:
+	seen  int                   // problems of earlier mappings
+	tried map[string]triedEntry // what an attempt may have carried unheard
+	told  map[string]bool       // problems that the observer has heard of
 }
 
 func (r *runner) retryPolicy() provider.RetryPolicy {
@@ -71,7 +76,7 @@ func (r *runner) run(ctx context.Context, ops []Operation) error {
 			if provider.KindOf(err) != provider.Partial {
 				return err
 			}
-			partial = err
+			partial = cmp.Or(partial, err)
 		}
 	}
 	return partial
@@ -90,7 +95,7 @@ func (r *runner) operation(ctx context.Context, op Operation) error {
 			if provider.KindOf(err) != provider.Partial {
 				return err
 			}
-			partial = err
+			partial = cmp.Or(partial, err)
 		}
 	}
 	if partial != nil {
@@ -124,21 +129,40 @@ func (r *runner) mapping(ctx context.Context, m Mapping) error {
 		}
 	}
 	before := *r.report
-	r.seen = len(before.Problems)
+	r.seen, r.tried, r.told = len(before.Problems), nil, map[string]bool{}
 	return r.again(ctx, string(r.dir), func(ctx context.Context) error {
+		warnings := r.report.Warnings
 		*r.report = before // another attempt counts anew
+		r.report.Warnings = warnings
 		r.report.Problems = before.Problems[:r.seen:r.seen]
 		return once(ctx, m)
 	})
 }
 
 // again repeats what failed with a temporary error, as often as the options
-// say.
+// say. What it gives up is not repeated by what it is a part of.
 func (r *runner) again(ctx context.Context, label string, try func(ctx context.Context) error) error {
-	return r.retryPolicy().Do(ctx, label, func(context.Context) error {
+	err := r.retryPolicy().Do(ctx, label, func(context.Context) error {
 		return classify(try(ctx))
 	})
+	return final(err)
 }
+
+// finalError is an error that was temporary, but no more: it was waited for
+// long enough.
+type finalError struct{ error }
+
+func final(err error) error {
+	if err == nil || !provider.IsTemporary(err) {
+		return err
+	}
+	return &finalError{err}
+}
+
+func (f *finalError) Unwrap() error { return f.error }
+
+// Temporary is false.
+func (f *finalError) Temporary() bool { return false }
 
 // open decides between bytes on a live stream and text over exec.
 func (r *runner) open() error {
@@ -201,7 +225,9 @@ func (r *runner) problem(p tree.Problem) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.report.Problems = append(r.report.Problems, p)
-	if r.opt.Observer != nil {
+	key := p.Path + "\x00" + p.Err.Error()
+	if r.opt.Observer != nil && !r.told[key] {
+		r.told[key] = true
 		r.opt.Observer.Warn(p)
 	}
 }

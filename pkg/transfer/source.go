@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/tree"
@@ -90,19 +91,27 @@ func (r *runner) treatLinks(m Mapping, s *tree.Snapshot) error {
 	return nil
 }
 
-// planInput brings together what a plan depends on.
-func (r *runner) planInput(m Mapping, src, dst *tree.Snapshot, rules *tree.Rules) planInput {
+// planInput brings together what a plan depends on. read reads files of the
+// source.
+func (r *runner) planInput(m Mapping, f *facts, src, dst *tree.Snapshot, rules *tree.Rules, read func(string) ([]byte, bool, error)) planInput {
 	mode := m.Mode
 	if mode == nil {
 		mode = r.opt.Mode
 	}
 	return planInput{
 		src: src, dst: dst, policy: r.policy(m), force: r.opt.Force, setID: r.opt.SetID, mode: mode,
-		checksum: r.opt.Checksum, maxDelete: r.opt.MaxDelete,
-		protected: func(p string, isDir bool) bool {
-			return !r.opt.DeleteExcluded && rules.Excluded(p, isDir)
-		},
+		checksum: r.opt.Checksum, wholeSeconds: !f.touchNs(), maxDelete: r.opt.MaxDelete,
+		protected: r.protected(rules, read),
 	}
+}
+
+// protected says of entries that only the target has whether they are excluded
+// and so stay.
+func (r *runner) protected(rules *tree.Rules, read func(string) ([]byte, bool, error)) func(path string, isDir bool) bool {
+	if r.opt.DeleteExcluded {
+		return func(string, bool) bool { return false }
+	}
+	return newExcludes(rules, read).excluded
 }
 
 // planned reports a plan, and what the snapshot left out.
@@ -121,24 +130,91 @@ func (r *runner) planned(m Mapping, p *plan, src *tree.Snapshot) {
 	if r.opt.Observer != nil {
 		r.opt.Observer.Planned(m, p.entries, p.files, p.bytes)
 	}
+	r.credit(p)
 	if r.opt.DryRun {
-		r.carried(p)
+		r.carried(p, nil, 0)
 	}
 }
 
-// carried adds a plan that was carried out to the report.
-func (r *runner) carried(p *plan) {
-	r.report.Files += p.files
-	r.report.Links += p.links
-	r.report.Dirs += p.dirs
-	r.report.Bytes += p.bytes
-	r.report.Changed += p.changed
-	r.report.Deleted += p.deleted
+// credit counts what an earlier attempt had done when its answer got lost: what
+// it planned, and what now turns out not to be needed any more.
+func (r *runner) credit(p *plan) {
+	if len(r.tried) == 0 {
+		return
+	}
+	now := make(map[string]bool, len(p.entries))
+	for _, e := range p.entries {
+		now[e.Path] = true
+	}
+	for path, e := range r.tried {
+		if now[path] {
+			continue
+		}
+		r.count(e.PlannedEntry, e.linked)
+		if e.Action != Delete && e.Action != Attrs && e.Type != tree.Dir {
+			r.report.Unchanged--
+		}
+	}
 }
 
+// triedEntry is an entry that an attempt was to carry.
+type triedEntry struct {
+	PlannedEntry
+	linked bool // as a hard link, without bytes of its own
+}
+
+// count adds an entry that was carried to the report.
+func (r *runner) count(e PlannedEntry, linked bool) {
+	switch {
+	case e.Action == Attrs:
+		r.report.Changed++
+	case e.Action == Delete:
+		r.report.Deleted++
+	case e.Type == tree.Dir:
+		if e.Path != "" { // the root is what was named, not what is in it
+			r.report.Dirs++
+		}
+	case e.Type == tree.Symlink:
+		r.report.Links++
+	case e.Type == tree.File:
+		r.report.Files++
+		if !linked {
+			r.report.Bytes += e.Size
+		}
+	}
+}
+
+// attempt remembers a plan before it is carried out, in case it is carried out
+// and nobody hears of it.
+func (r *runner) attempt(p *plan) {
+	if r.opt.Retries == 0 {
+		return
+	}
+	if r.tried == nil {
+		r.tried = make(map[string]triedEntry, len(p.entries))
+	}
+	for _, e := range p.entries {
+		_, linked := p.hard[e.Path]
+		r.tried[e.Path] = triedEntry{e, linked}
+	}
+}
+
+// carried adds a plan that was carried out to the report, but for the files
+// that failed. drift is by how much the files had grown since they were listed.
+func (r *runner) carried(p *plan, failed map[string]bool, drift int64) {
+	for _, e := range p.entries {
+		if _, linked := p.hard[e.Path]; !failed[e.Path] {
+			r.count(e, linked)
+		}
+	}
+	r.report.Bytes += drift
+}
+
+// warn adds a warning to the report, once.
 func (r *runner) warn(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	r.report.Warnings = append(r.report.Warnings, text)
+	if text := fmt.Sprintf(format, args...); !slices.Contains(r.report.Warnings, text) {
+		r.report.Warnings = append(r.report.Warnings, text)
+	}
 }
 
 // refuseProblems stops a Replace before anything is sent if the source could
