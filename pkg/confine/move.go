@@ -106,6 +106,56 @@ func removeScratch(d *dir, name string) error {
 	return d.RemoveAll(name)
 }
 
+// removeStage removes the stage called name in d: first what is in it, and last
+// what says whose it is and what for. So Sweep knows what a run that was killed
+// meanwhile has left of it.
+func removeStage(d *dir, name string) error {
+	err := emptyStage(d, name)
+	if err == nil {
+		err = removeScratch(d, name)
+	}
+	return err
+}
+
+// emptyStage leaves a stage's owner alone in it.
+func emptyStage(d *dir, name string) error {
+	info, err := d.Lstat(name)
+	if err != nil {
+		return orGone(err)
+	}
+	stage, err := openDir(d, name, name, info)
+	if err != nil {
+		return err
+	}
+	defer stage.Close()
+	list, err := stage.Open(".")
+	if err != nil {
+		return err
+	}
+	names, err := list.Readdirnames(-1)
+	list.Close()
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if n == ownerFile || n == forFile || n == doneFile {
+			continue
+		}
+		if err := removeScratch(stage, n); err != nil {
+			return err
+		}
+	}
+	return errors.Join(orGone(stage.Remove(forFile)), orGone(stage.Remove(doneFile)))
+}
+
+// orGone takes it as done if what is to be removed is not there.
+func orGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // unlock gives the user access to all directories at name and below, as far as
 // they belong to the user.
 func unlock(d *dir, name, path string) {

@@ -139,15 +139,30 @@ func (s *Stage) openIn(dir string) error {
 	return s.make()
 }
 
+// makeAttempts is how often a stage is made anew that another run's Sweep took
+// for a leftover before there was anything in it.
+const makeAttempts = 3
+
 // make makes the stage's directory and what is in it from the start.
 func (s *Stage) make() error {
 	top := s.outer.top
-	if err := withWrite(func() error { return top.Mkdir(s.name, 0o700) }, top); err != nil {
-		return err
-	}
-	if err := s.furnish(); err != nil {
+	for attempt := 1; ; attempt++ {
+		if err := withWrite(func() error { return top.Mkdir(s.name, 0o700) }, top); err != nil {
+			return err
+		}
+		err := s.furnish()
+		if err == nil {
+			break
+		}
 		removeScratch(top, s.name)
-		return err
+		if !errors.Is(err, fs.ErrNotExist) || attempt == makeAttempts {
+			return err
+		}
+		if s.inner != nil {
+			s.inner.close()
+			s.inner = nil
+		}
+		s.name = scratchName()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

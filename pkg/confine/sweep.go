@@ -115,6 +115,9 @@ func sweepOne(outer *dirCache, name, base string) error {
 	}
 	defer inner.close()
 	inner.prefix, inner.within = name, outer.top
+	if names, err := namesIn(inner, ""); err == nil && len(names) == 0 {
+		return sweepEmpty(outer, inner, name)
+	}
 	if !isDead(inner.top, info) {
 		return nil
 	}
@@ -131,7 +134,19 @@ func sweepOne(outer *dirCache, name, base string) error {
 		}
 	}
 	inner.close()
-	return withWrite(func() error { return removeScratch(outer.top, name) }, outer.top)
+	return withWrite(func() error { return removeStage(outer.top, name) }, outer.top)
+}
+
+// sweepEmpty removes a stage in which nothing is, not even an owner: its run was
+// killed right after making it, or right before the end of removing it. If the
+// run lives, it has made something by now, or will make another stage.
+func sweepEmpty(outer, inner *dirCache, name string) error {
+	inner.close()
+	err := withWrite(func() error { return rmdir(outer.top, name) }, outer.top)
+	if errors.Is(err, fs.ErrExist) { // not empty any more
+		return nil
+	}
+	return orGone(err)
 }
 
 // isDead says whether the run that made the stage has ended.

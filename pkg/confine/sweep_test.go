@@ -51,6 +51,9 @@ var scenes = map[string]struct {
 	"committed": {Inside, func(s *Stage) error {
 		return errors.Join(s.Retire("f"), s.Retire("d"), s.seal())
 	}},
+	"half removed": {Beside, func(s *Stage) error {
+		return errors.Join(stageOne(s, "f"), emptyStage(s.outer.top, s.name))
+	}},
 	"locked": {Beside, func(s *Stage) error {
 		return errors.Join(stageOne(s, "ro/f"), s.FinishDir("ro", 0o555, testTime), s.FinishDir("", 0, testTime))
 	}},
@@ -124,6 +127,7 @@ func TestSweepAfterAKill(t *testing.T) {
 		"retired":             before,
 		"half replaced":       {"f": "new", "d/x": "2", "d/sub/y": "3"},
 		"committed":           {},
+		"half removed":        before,
 		"locked":              before,
 	}
 	for scene, want := range tests {
@@ -148,6 +152,20 @@ func TestSweepAfterAKill(t *testing.T) {
 			assertTree(t, dest, want)
 			check(t, Sweep(dest))
 		})
+	}
+}
+
+// A run that is killed right after it made a stage, or right before the end of
+// removing it, leaves an empty directory.
+func TestSweepEmpty(t *testing.T) {
+	dest := filepath.Join(t.TempDir(), "out")
+	plant(t, dest, map[string]string{"f": "1"})
+	beside, inside := scratchName(), scratchName()
+	check(t, os.Mkdir(filepath.Join(filepath.Dir(dest), beside), 0o700))
+	check(t, os.Mkdir(filepath.Join(dest, inside), 0o700))
+	check(t, Sweep(dest))
+	if got := leftovers(dest); len(got) != 0 {
+		t.Errorf("left after the sweep: %q", got)
 	}
 }
 

@@ -116,7 +116,7 @@ func (s *Stage) remove() error {
 	s.pulse.Stop()
 	s.inner.close()
 	top := s.outer.top
-	if err := withWrite(func() error { return removeScratch(top, s.name) }, top); err != nil {
+	if err := withWrite(func() error { return removeStage(top, s.name) }, top); err != nil {
 		return s.fault("remove scratch directory of", "", fmt.Errorf("%s: %w", quote(s.dir()), cause(err)))
 	}
 	s.discarded = true
