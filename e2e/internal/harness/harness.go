@@ -92,10 +92,18 @@ func (p *Place) processes() []string {
 		if err != nil || !slices.Contains(strings.Split(string(environ), "\x00"), p.mark) {
 			continue // ended, or not of this place
 		}
-		line, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
-		found = append(found, fmt.Sprintf("%s: %.200q", filepath.Base(filepath.Dir(name)), bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
+		found = append(found, process(filepath.Dir(name)))
 	}
 	return found
+}
+
+// process describes one in a line: its state and parent, and the end of its
+// command line, which tells most of a script.
+func process(dir string) string {
+	stat, _ := os.ReadFile(filepath.Join(dir, "stat"))
+	line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+	line = bytes.TrimSpace(bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
+	return fmt.Sprintf("%.40s ... %q", stat, line[max(0, len(line)-300):])
 }
 
 // Rubbish returns what sbsync has left in the place, and in other directories:
