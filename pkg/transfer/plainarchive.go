@@ -8,7 +8,6 @@ import (
 
 	"github.com/sbsync/sbsync/pkg/script"
 	"github.com/sbsync/sbsync/pkg/tarball"
-	"github.com/sbsync/sbsync/pkg/tree"
 )
 
 // archive is what a chunk is packed into: a tar archive or, for sandboxes
@@ -95,9 +94,7 @@ func (a *plainArchive) WriteBytes(h tarball.Header, b []byte) error {
 	} else {
 		fmt.Fprintf(&a.script, "give %d %s\n", len(b), name)
 	}
-	if h.Time != (tree.Time{}) {
-		a.batch.add(a.touch.touch(h.Time), h.Name)
-	}
+	a.batch.add(a.touch.touch(h.Time), h.Name)
 	a.batch.add(fmt.Sprintf("chmod %04o --", h.Mode), h.Name)
 	a.written += int64(len(b))
 	_, err := a.w.Write(b)

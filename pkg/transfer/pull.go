@@ -229,6 +229,11 @@ type puller struct {
 
 func (g *puller) pull(src *tree.Snapshot, rules *tree.Rules) error {
 	m := g.mapping
+	if filepath.Dir(m.Target) == m.Target && src.Root.Type == tree.Dir {
+		if err := refuseRoot(g.policy(m)); err != nil {
+			return err
+		}
+	}
 	dst, err := g.hostTree(src)
 	if err != nil {
 		return err

@@ -49,6 +49,11 @@ func (r *runner) push(ctx context.Context, m Mapping) error {
 	if err := checkTarget(q, f); err != nil {
 		return err
 	}
+	if f.dir == "/" && f.kind == 'd' {
+		if err := refuseRoot(r.policy(m)); err != nil {
+			return err
+		}
+	}
 	in := r.planInput(m, f, snapshot, f.snapshot(), rules, hostFile(src))
 	c := newCarrier(ctx, r, m, f, src)
 	if in.checksum && in.dst.Root.Type != 0 {
@@ -73,6 +78,15 @@ func (r *runner) push(ctx context.Context, m Mapping) error {
 	failed, drift := c.sender.outcome()
 	r.carried(p, failed, drift)
 	return r.verdict()
+}
+
+// refuseRoot refuses what would take a whole file system away.
+func refuseRoot(policy Policy) error {
+	if policy == Update {
+		return nil
+	}
+	return &provider.Error{Kind: provider.Refused, Err: errors.New("the target is the root of the file system, of which everything else would be removed"),
+		Hint: "name a directory below it, or leave --delete and --replace out"}
 }
 
 func sourceMissing(p string) error {

@@ -206,7 +206,7 @@ func (w *publisher) swap(p *plan, final, unique string) {
 		fi
 	done
 	set -f
-	chmod %[3]04o -- %[1]s 2>/dev/null
+	chmod %04[3]o -- %[1]s 2>/dev/null
 `, final, unique, p.root.Mode)
 	}
 	fmt.Fprintf(w, `withdraw() {
@@ -268,9 +268,18 @@ func (w *publisher) merge(p *plan, failed map[string]bool) {
 // touch is the command that gives its arguments a time.
 func (w *publisher) touch(t tree.Time) string {
 	if w.touchNs {
-		return fmt.Sprintf("touch -c -m -d @%d.%09d --", t.Sec, t.Nsec)
+		return "touch -c -m -d @" + seconds(t) + " --"
 	}
 	return "touch -c -m -d @" + strconv.FormatInt(t.Sec, 10) + " --"
+}
+
+// seconds is a time as a decimal number, of which a sign is the sign of all: 0.5
+// seconds before 1970 are -0.5, which tree.Time has as -1 and 500,000,000.
+func seconds(t tree.Time) string {
+	if t.Sec < 0 && t.Nsec > 0 {
+		return fmt.Sprintf("-%d.%09d", -(t.Sec + 1), 1_000_000_000-t.Nsec)
+	}
+	return fmt.Sprintf("%d.%09d", t.Sec, t.Nsec)
 }
 
 // batch collects names that one command can take together: same command, same

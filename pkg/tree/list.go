@@ -260,6 +260,12 @@ func (l *Listing) setLinks(links map[string]string) error {
 }
 
 func (l *Listing) add(e Entry, name string) error {
+	if e.Type != Symlink {
+		e.Link = ""
+	}
+	if e.Type != File {
+		e.Size = 0
+	}
 	if name == "." {
 		l.Root = e
 		return nil
@@ -269,12 +275,6 @@ func (l *Listing) add(e Entry, name string) error {
 		return fmt.Errorf("%w: path %.80q", errListing, name)
 	}
 	e.Path = path
-	if e.Type != Symlink {
-		e.Link = ""
-	}
-	if e.Type != File {
-		e.Size = 0
-	}
 	l.Entries = append(l.Entries, e)
 	return nil
 }
