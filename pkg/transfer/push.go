@@ -33,6 +33,11 @@ func (r *runner) push(ctx context.Context, m Mapping) error {
 	if err != nil {
 		return err
 	}
+	if q.path == "/" && !q.file {
+		if err := refuseRoot(r.policy(m)); err != nil { // before all of it is listed
+			return err
+		}
+	}
 	snapshot, f, err := r.look(ctx, m, q, rules)
 	if err != nil {
 		return err
