@@ -1,0 +1,33 @@
+//go:build unix
+
+package differential_test
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/sbsync/sbsync/internal/differential"
+	"github.com/sbsync/sbsync/internal/randtree"
+)
+
+var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the random trees")
+
+// 30 random trees; e2e/differential carries 2,000.
+func TestRandomTrees(t *testing.T) {
+	if _, err := exec.LookPath("busybox"); err != nil && os.Getenv("CI") == "" {
+		t.Skip("busybox is not installed")
+	}
+	b, err := differential.NewBench(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for i := range uint64(30) {
+		if err := b.Try(*seed, i, randtree.Options{Entries: 60, MaxFile: 3 << 20, Specials: true}); err != nil {
+			t.Fatalf("tree %d of -seed %d: %v", i, *seed, err)
+		}
+	}
+}
