@@ -3,6 +3,8 @@ package transfer
 import (
 	"errors"
 	"io/fs"
+	"maps"
+	"slices"
 
 	"github.com/sbsync/sbsync/pkg/confine"
 	"github.com/sbsync/sbsync/pkg/tree"
@@ -113,6 +115,7 @@ func (g *puller) finishStage() error {
 		}
 		g.progress(1, 0)
 	}
+	g.reportChanges()
 	if err := g.refuse(g.mapping, g.plan, g.failed, g.changed); err != nil {
 		return err
 	}
@@ -142,11 +145,16 @@ func (g *puller) fail(p string, err error) {
 	g.problem(tree.Problem{Path: p, Err: err})
 }
 
-// change takes note, once, of a file that changed while it was read.
-func (g *puller) change(p string) {
-	if !g.changed[p] {
-		g.changed[p] = true
-		g.problem(tree.Problem{Path: p, Err: errModified})
+// change takes note of a file that changed while it was read.
+func (g *puller) change(p string) { g.changed[p] = true }
+
+// reportChanges tells of the files that changed, but for those that failed
+// in the end.
+func (g *puller) reportChanges() {
+	for _, p := range slices.Sorted(maps.Keys(g.changed)) {
+		if !g.failed[p] {
+			g.problem(tree.Problem{Path: p, Err: errModified})
+		}
 	}
 }
 

@@ -50,6 +50,7 @@ func (g *puller) toStdout(src *tree.Snapshot) error {
 			return err
 		}
 	}
+	g.reportChanges()
 	g.report.Digests = true
 	g.carried(g.plan, nil, 0)
 	return g.verdict()
