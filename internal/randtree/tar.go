@@ -36,7 +36,7 @@ func ByTar(from, to string, follow bool) error {
 	}
 	err = pack.Wait()
 	for line := range strings.Lines(complaints.String()) {
-		if strings.Contains(line, "No such file or directory") || strings.Contains(line, "previous errors") || strings.Contains(line, "socket ignored") {
+		if strings.Contains(line, "No such file or directory") || follow && strings.Contains(line, "File removed before we read it") || strings.Contains(line, "previous errors") || strings.Contains(line, "socket ignored") {
 			continue
 		}
 		return fmt.Errorf("tar -c: %w: %s", err, line)

@@ -74,9 +74,42 @@ func (g *puller) remoteName(e tree.Entry) string {
 	return e.Path
 }
 
-// fetchStream has the sandbox's tar send an archive of exactly the files that
-// are wanted. Everything else about them is known from the listing.
+// fetchStream has the sandbox's tar send archives of exactly the files that are
+// wanted. Everything else about them is known from the listing.
 func (g *puller) fetchStream(files []tree.Entry) error {
+	if g.facts.tar == "gnu" {
+		return g.fetchArchive(files)
+	}
+	for _, round := range rounds(files) {
+		if err := g.fetchArchive(round); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rounds parts files so that no two in a round are one inode: BusyBox's tar
+// makes a hard link of the second, and has no option not to. Hard links that
+// stay hard links are not among the files; those that come together when links
+// are followed are.
+func rounds(files []tree.Entry) [][]tree.Entry {
+	var parts [][]tree.Entry
+	seen := make(map[inode]int, len(files))
+	for _, e := range files {
+		id, n := inode{e.Dev, e.Ino}, 0
+		if e.Ino != 0 {
+			n = seen[id]
+			seen[id]++
+		}
+		if n == len(parts) {
+			parts = append(parts, nil)
+		}
+		parts[n] = append(parts[n], e)
+	}
+	return parts
+}
+
+func (g *puller) fetchArchive(files []tree.Entry) error {
 	asked := make(map[string]tree.Entry, len(files))
 	missing := make(map[string]tree.Entry, len(files))
 	for _, e := range files {
@@ -100,10 +133,10 @@ func (g *puller) fetchStream(files []tree.Entry) error {
 		}
 	}
 	half := len(files) / 2
-	if err := g.fetchStream(files[:half]); err != nil {
+	if err := g.fetchArchive(files[:half]); err != nil {
 		return err
 	}
-	return g.fetchStream(files[half:])
+	return g.fetchArchive(files[half:])
 }
 
 // runTar receives an archive of files, and takes those that arrived out of
