@@ -47,11 +47,11 @@ func (m *meddler) call(cmd provider.Command, run func(provider.Command) (provide
 func lost() error { return provider.New(provider.Unreachable, "connection lost", "") }
 
 // runMeddled is way.run with a meddler in between.
-func (w way) runMeddled(around func(n int, cmd provider.Command, run func(provider.Command) (provider.Result, error)) (provider.Result, error)) (*transfer.Report, error, int) {
+func (w way) runMeddled(around func(n int, cmd provider.Command, run func(provider.Command) (provider.Result, error)) (provider.Result, error)) (*transfer.Report, int, error) {
 	w.t.Helper()
 	m := &meddler{Fake: w.f, around: around}
 	rep, err := run(w.t, m, w.dir, w.source, w.target, w.opt)
-	return rep, err, m.calls
+	return rep, m.calls, err
 }
 
 // Each call in turn fails once: before it does anything, or after it has done
@@ -82,7 +82,7 @@ func TestEveryCallMayFailOnce(t *testing.T) {
 					setUp()
 					var warned []string
 					w.opt.Observer = &watcher{t: t, warn: func(p tree.Problem) { warned = append(warned, p.Path) }}
-					rep, err, _ := w.runMeddled(func(i int, cmd provider.Command, run func(provider.Command) (provider.Result, error)) (provider.Result, error) {
+					rep, _, err := w.runMeddled(func(i int, cmd provider.Command, run func(provider.Command) (provider.Result, error)) (provider.Result, error) {
 						if i == n && !late {
 							return provider.Result{}, lost()
 						}
@@ -121,7 +121,7 @@ func TestProblemsAreToldOnce(t *testing.T) {
 		w.opt.Symlinks, w.opt.Retries = transfer.Skip, 3
 		told := 0
 		w.opt.Observer = &watcher{t: t, warn: func(tree.Problem) { told++ }}
-		rep, err, _ := w.runMeddled(func(i int, cmd provider.Command, run func(provider.Command) (provider.Result, error)) (provider.Result, error) {
+		rep, _, err := w.runMeddled(func(i int, cmd provider.Command, run func(provider.Command) (provider.Result, error)) (provider.Result, error) {
 			res, err := run(cmd)
 			if i <= 2 {
 				return res, lost()
@@ -143,7 +143,7 @@ func TestRetriesDoNotMultiply(t *testing.T) {
 		want := w.mustRun().Calls
 		must(t, os.RemoveAll(w.target))
 		for from := 1; from <= want; from++ {
-			_, err, calls := w.runMeddled(func(i int, cmd provider.Command, run func(provider.Command) (provider.Result, error)) (provider.Result, error) {
+			_, calls, err := w.runMeddled(func(i int, cmd provider.Command, run func(provider.Command) (provider.Result, error)) (provider.Result, error) {
 				if i >= from {
 					return provider.Result{}, lost()
 				}
@@ -171,7 +171,7 @@ func TestEveryCommandRunsTwice(t *testing.T) {
 				w := newWay(t, k, dir, providertest.Options{})
 				writeTree(t, w.source, threeFiles())
 				w.opt.ChunkBytes = 100 << 10
-				_, err, _ := w.runMeddled(func(_ int, cmd provider.Command, run func(provider.Command) (provider.Result, error)) (provider.Result, error) {
+				_, _, err := w.runMeddled(func(_ int, cmd provider.Command, run func(provider.Command) (provider.Result, error)) (provider.Result, error) {
 					if !strings.HasPrefix(cmd.Label, "chunk") && !strings.HasPrefix(cmd.Label, "piece") && !strings.HasPrefix(cmd.Label, "fetch") && cmd.Label != "upload" {
 						return run(cmd)
 					}
@@ -222,7 +222,7 @@ func TestCorruptionOnTheWay(t *testing.T) {
 				return run(cmd)
 			}
 		}
-		rep, err, _ := w.runMeddled(flip(1 << 30))
+		rep, _, err := w.runMeddled(flip(1 << 30))
 		wantKind(t, err, provider.Integrity)
 		if rep.Files != 0 {
 			t.Errorf("%d files are reported", rep.Files)
@@ -231,7 +231,7 @@ func TestCorruptionOnTheWay(t *testing.T) {
 			t.Errorf("the old tree was changed: %v", after)
 		}
 		w.clean()
-		_, err, _ = w.runMeddled(flip(1))
+		_, _, err = w.runMeddled(flip(1))
 		must(t, err)
 		w.k.compare().same(t, w.source, w.target)
 		w.clean()
@@ -322,7 +322,7 @@ func TestCallsOfTheBase64Route(t *testing.T) {
 func TestReportOfAFailure(t *testing.T) {
 	bothWays(t, func(t *testing.T, w way) {
 		writeTree(t, w.source, threeFiles())
-		rep, err, calls := w.runMeddled(func(i int, cmd provider.Command, run func(provider.Command) (provider.Result, error)) (provider.Result, error) {
+		rep, calls, err := w.runMeddled(func(i int, cmd provider.Command, run func(provider.Command) (provider.Result, error)) (provider.Result, error) {
 			if i > 1 {
 				return provider.Result{}, lost()
 			}
