@@ -90,17 +90,26 @@ func splitName(full string) (prefix, name string, fits bool) {
 	return full[:i], full[i+1:], true
 }
 
-// longName writes a GNU record that holds the next member's name or link.
+// maxRecord is the longest record of a name or link that BusyBox 1.35 takes
+// (measured); a longer one is a "bad archive" to it.
+const maxRecord = 4095
+
+// longName writes a GNU record that holds the next member's name or link, with a
+// NUL as GNU tar does, unless that would make it too long for BusyBox: the
+// padding ends it as well.
 func (w *Writer) longName(flag byte, s string) error {
 	b, err := w.block()
 	if err != nil {
 		return err
 	}
 	copy(b[offName:], longLinkName)
-	size := int64(len(s)) + 1 // with the NUL, as GNU tar writes it
+	size := int64(len(s)) + 1
+	if len(s) == maxRecord {
+		size--
+	}
 	fillHeader(b, flag, 0o644, size, 0)
 	w.record = append(append(w.record[:0], s...), 0)
-	if err := w.append(w.record); err != nil {
+	if err := w.append(w.record[:size]); err != nil {
 		return err
 	}
 	return w.pad(size)

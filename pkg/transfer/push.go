@@ -261,6 +261,9 @@ func (c *carrier) carry(q question, p *plan) error {
 	if err == nil {
 		err = c.requireTools(route)
 	}
+	if err == nil {
+		err = c.plan.checkPaths()
+	}
 	if err != nil {
 		return err
 	}

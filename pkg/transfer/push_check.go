@@ -1,13 +1,32 @@
 package transfer
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/script"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
+
+// maxStagedPath is PATH_MAX, which counts a NUL, on Linux and macOS: a longer path
+// cannot be made below the staging directory.
+const maxStagedPath = 4095
+
+// checkPaths names an entry whose path the sandbox cannot take, before it is
+// sent. What its tar would say need not name it (BusyBox: "bad archive").
+func (p *plan) checkPaths() error {
+	for _, e := range p.send {
+		if n := len(member(e.Path)); n > maxStagedPath {
+			return &provider.Error{Kind: provider.TooLarge,
+				Err:  fmt.Errorf("a path of %d bytes is too long for the sandbox: %.80q", len(e.Path), e.Path),
+				Hint: "exclude it, or send a directory above it by itself"}
+		}
+	}
+	return nil
+}
 
 // countScript checks the number of staged entries that are not directories.
 func (c *carrier) countScript(written int) string {
