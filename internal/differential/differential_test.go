@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sbsync/sbsync/internal/differential"
-	"github.com/sbsync/sbsync/internal/randtree"
 )
 
 var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the random trees")
@@ -26,7 +25,7 @@ func TestRandomTrees(t *testing.T) {
 	}
 	defer b.Close()
 	for i := range uint64(30) {
-		if err := b.Try(*seed, i, randtree.Options{Entries: 60, MaxFile: 3 << 20, Specials: true}); err != nil {
+		if err := b.Try(*seed, i); err != nil {
 			t.Fatalf("tree %d of -seed %d: %v", i, *seed, err)
 		}
 	}

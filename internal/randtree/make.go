@@ -141,7 +141,8 @@ func (m *maker) add() error {
 		return os.Link(m.at(m.files[m.rng.IntN(len(m.files))]), m.at(rel))
 	case n < 42 && len(m.links) > 0: // a link with two names, where its text means the same
 		old := m.links[m.rng.IntN(len(m.links))]
-		if rel = m.name(strings.TrimPrefix(filepath.Dir(old), ".")); rel == "" {
+		in, _ := filepath.Split(old)
+		if rel = m.name(filepath.Clean("/" + in)[1:]); rel == "" {
 			return nil
 		}
 		return os.Link(m.at(old), m.at(rel))
@@ -254,7 +255,7 @@ func (m *maker) name(parent string) string {
 		n = 90 + m.rng.IntN(30) // about as long as a header's field
 	}
 	b := make([]byte, n)
-	kind := m.rng.IntN(4)
+	kind := m.rng.IntN(8)
 	for i := range b {
 		switch kind {
 		case 0:
@@ -268,7 +269,7 @@ func (m *maker) name(parent string) string {
 			b[i] = '\\'
 		}
 	}
-	if kind == 3 && n > 3 {
+	if kind == 2 && n > 3 {
 		copy(b, []string{"\u00e9", "e\u0301", "\xff", "\xed\xa0", "-"}[m.rng.IntN(5)])
 	}
 	rel := filepath.Join(parent, string(b))
