@@ -20,7 +20,7 @@ type Options struct {
 	// MaxFile bounds a file's size; most are much smaller.
 	MaxFile int
 	// Flat leaves out what can't be followed without end: links to directories
-	// that have links in them.
+	// with more than files in them.
 	Flat bool
 	// Specials adds FIFOs, sockets and, for the superuser, devices.
 	Specials bool
@@ -32,7 +32,7 @@ type maker struct {
 	opt   Options
 	root  string
 	dirs  []string // relative; "" is the root
-	leafs []string // directories that get no links
+	leafs []string // directories with nothing but files in them
 	files []string
 	links []string
 }
@@ -129,6 +129,8 @@ func (m *maker) add() error {
 		return nil
 	}
 	switch n := m.rng.IntN(100); {
+	case m.opt.Flat && slices.Contains(m.leafs, parent):
+		return m.write(rel, m.size())
 	case n < 20:
 		m.dirs = append(m.dirs, rel)
 		if m.opt.Flat && m.rng.IntN(2) == 0 {
@@ -189,9 +191,6 @@ func (m *maker) write(rel string, size int) error {
 // link makes a symbolic link: to something in the tree, to nothing, or, unless
 // the tree is flat, round in a circle.
 func (m *maker) link(parent, rel string) error {
-	if m.opt.Flat && slices.Contains(m.leafs, parent) {
-		return nil
-	}
 	up := ""
 	if parent != "" {
 		up = strings.Repeat("../", strings.Count(parent, "/")+1)

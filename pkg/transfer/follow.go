@@ -33,6 +33,7 @@ type follower struct {
 	out  tree.Snapshot
 	most int
 	read func(path string) ([]byte, bool, error)
+	size int // of the paths in out
 }
 
 // find returns the position of a path, or of where it would be.
@@ -99,6 +100,9 @@ func (f *follower) entry(e tree.Entry, shown string, chain []string, rules *tree
 	e.Path = shown
 	if f.out.Entries = append(f.out.Entries, e); f.most > 0 && len(f.out.Entries) > f.most {
 		return &provider.Error{Kind: provider.TooLarge, Err: fmt.Errorf("following links, the source has more than %d entries", f.most), Hint: "raise --limit-entries"}
+	}
+	if f.size += len(shown); f.size > tree.MaxFollowed {
+		return tree.TooMuchFollowed()
 	}
 	if e.Type == tree.Dir {
 		return f.directory(real, shown, append(chain[:len(chain):len(chain)], real), rules)

@@ -137,9 +137,20 @@ func specialProblem(e *Entry) Problem {
 	return Problem{Path: e.Path, Err: fmt.Errorf("%w: %s", ErrSpecial, e.Special), Skip: true}
 }
 
+// MaxFollowed bounds the paths that a tree has when links are followed, in
+// bytes all together. A few dozen links to directories with links in them make
+// more entries than memory holds, without any cycle.
+const MaxFollowed = 512 << 20
+
+// TooMuchFollowed is the error of kind TooLarge for a tree with longer paths.
+func TooMuchFollowed() error {
+	return &provider.Error{Kind: provider.TooLarge, Err: fmt.Errorf("following links gives paths of more than %d bytes", MaxFollowed),
+		Hint: "links lead to directories with more links in them; use --symlinks preserve, or exclude some"}
+}
+
 // tally counts what has been admitted, across workers.
 type tally struct {
-	entries, bytes atomic.Int64
+	entries, bytes, paths atomic.Int64
 }
 
 // admit counts an entry and checks the limits.
@@ -150,6 +161,9 @@ func (w *walker) admit(e *Entry) error {
 	}
 	if o.MaxPath > 0 && len(e.Path) > o.MaxPath {
 		return w.tooLarge(e, "--limit-path", "the path has %d bytes, more than %d", len(e.Path), o.MaxPath)
+	}
+	if o.Follow && w.tally.paths.Add(int64(len(e.Path))) > MaxFollowed {
+		return TooMuchFollowed()
 	}
 	if e.Type != File {
 		return nil
