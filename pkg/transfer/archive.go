@@ -38,6 +38,7 @@ type sender struct {
 	drift    map[string]int64 // by how much files have grown since the scan
 	written  int              // members that are not directories
 	sizes    sizeList         // of the files among them
+	largest  int64            // content that an archive takes of one file; 0: any
 }
 
 // outcome returns the files that were not sent, and how many bytes more than
@@ -95,8 +96,13 @@ func (s *sender) fail(p string, err error) {
 	s.problem(tree.Problem{Path: p, Err: err})
 }
 
+// errLarger is a file that has become too large, since it was listed, for an
+// archive that is held in memory. Nothing of it was written.
+var errLarger = errors.New("too large for the archive")
+
 // file writes a file as a member of w. What goes wrong with the file itself is
-// reported, and the archive stays valid; the error is the archive's.
+// reported, and the archive stays valid; the error is the archive's, or
+// errLarger.
 func (s *sender) file(w archive, e tree.Entry) error {
 	f, info := s.open(e)
 	if f == nil {
@@ -104,7 +110,9 @@ func (s *sender) file(w archive, e tree.Entry) error {
 	}
 	defer f.Close()
 	h := header(e)
-	h.Size, h.Time = info.Size(), timeOf(info)
+	if h.Size, h.Time = info.Size(), timeOf(info); s.largest > 0 && h.Size > s.largest {
+		return errLarger
+	}
 	content := &contentReader{f: f, progress: s.progress}
 	if s.digests != nil {
 		content.sum = s.digests.start()

@@ -24,7 +24,9 @@ import (
 // listed is large when it is read: it does not go into an archive in memory.
 // Growing while it is read is TestFileChangesWhileItIsRead.
 func TestCase_B46(t *testing.T) {
+	const size = 150 << 20
 	for _, tools := range []string{"tar", "no tar"} {
+		runtime.GC()
 		w := newWay(t, kindOfSandbox{name: "base64"}, transfer.Push, providertest.Options{})
 		if tools == "no tar" {
 			w.f = openFake(t, providertest.Options{Without: []string{"tar"}})
@@ -35,7 +37,7 @@ func TestCase_B46(t *testing.T) {
 		var largest atomic.Int64
 		w.opt.Observer = &watcher{t: t, phase: func(phase string) {
 			if phase == "send" {
-				once.Do(func() { must(t, os.Truncate(w.source+"/moving", 200<<20)) })
+				once.Do(func() { must(t, os.Truncate(w.source+"/moving", size)) })
 			}
 		}, progress: func(int, int64) {
 			var m runtime.MemStats
@@ -43,10 +45,10 @@ func TestCase_B46(t *testing.T) {
 			largest.Store(max(largest.Load(), int64(m.HeapInuse)))
 		}}
 		w.mustRun()
-		compare{}.same(t, w.source, w.target)
-		if n := largest.Load(); n > 120<<20 {
-			t.Errorf("%s: %d MiB of memory for a file of 200 MiB", tools, n>>20)
+		if n := largest.Load(); n > size*2/3 {
+			t.Errorf("%s: %d MiB of memory for a file of %d MiB", tools, n>>20, size>>20)
 		}
+		compare{}.same(t, w.source, w.target)
 		w.clean()
 	}
 }
@@ -119,9 +121,6 @@ func TestCase_B50(t *testing.T) {
 		}
 		stop()
 		reader.Wait()
-		if err := running.Process.Signal(os.Signal(nil)); err == nil {
-			t.Error("it was signalled")
-		}
 		if got, _ := os.ReadFile(w.target + "/prog"); string(got) != string(program)+"v2" {
 			t.Error("the program was not replaced")
 		}

@@ -35,8 +35,13 @@ func (r *runner) command(ctx context.Context, op Operation, c PostCommand) error
 		defer cancel()
 	}
 	r.phase("command")
+	args := []string{"sh", "-c", c.Command}
+	if dir != "" {
+		// Some providers ignore the directory (paperclipai/paperclip#10263).
+		args = []string{"sh", "-c", `cd -- "$1" && exec sh -c "$2"`, "sh", dir, c.Command}
+	}
 	var out provider.Tail // a command may print any amount
-	res, err := r.sandbox.Exec(provider.Patient(ctx), provider.Command{Label: "command", Args: []string{"sh", "-c", c.Command}, Dir: dir, Stdout: &out})
+	res, err := r.sandbox.Exec(provider.Patient(ctx), provider.Command{Label: "command", Args: args, Dir: dir, Stdout: &out})
 	if err != nil {
 		if errors.Is(context.Cause(ctx), errTimeout) {
 			return &provider.Error{Kind: provider.Timeout, Final: true, Err: fmt.Errorf("not done after %v", c.Timeout)}

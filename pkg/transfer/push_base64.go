@@ -3,6 +3,7 @@ package transfer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -80,6 +81,7 @@ func (c *carrier) pushBase64(ctx context.Context) error {
 	}
 	p := &chunker{c: c, s: c.newSender(), sizes: c.chunkSizes(), gzip: c.facts.tools["gzip"], jobs: newJobs(ctx, c.concurrency())}
 	p.s.digests = &digestList{hasher: h}
+	p.s.largest = min(p.sizes.piece, p.sizes.packed/2)
 	p.prepare = prepareScript(c.place, h) + unpackPlain
 	if hasTar(c.facts) {
 		p.prepare = prepareScript(c.place, h) + unpackTar
@@ -133,7 +135,7 @@ func (p *chunker) sendAll() error {
 			continue // made at the end, when its first is certain to be there
 		}
 		var err error
-		if e.Type == tree.File && e.Size > min(p.sizes.piece, p.sizes.packed/2) {
+		if e.Type == tree.File && e.Size > p.s.largest {
 			err = p.pieces(e)
 		} else if e.Type != tree.Dir {
 			err = p.add(e)
@@ -162,7 +164,11 @@ func (p *chunker) add(e tree.Entry) error {
 			return err
 		}
 	}
-	if err := p.c.writeEntry(p.pack.w, p.s, e); err != nil {
+	err := p.c.writeEntry(p.pack.w, p.s, e)
+	if errors.Is(err, errLarger) { // it was small when it was listed
+		return p.pieces(e)
+	}
+	if err != nil {
 		return err
 	}
 	p.pack.add(e.Size + entryOverhead)
