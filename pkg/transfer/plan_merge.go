@@ -92,7 +92,7 @@ func (m *merger) both(src, dst tree.Entry) error {
 		if !m.in.attrSteps(m.p, src, dst, src.Path) {
 			m.p.unchanged++
 		}
-	case src.Type != tree.Dir && dst.Type != tree.Dir:
+	case src.Type != tree.Dir && dst.Type != tree.Dir && dst.Type != tree.Special:
 		m.in.emit(m.p, src, Change, m.groups)
 		m.place(stepMove, src)
 	case !m.in.force:

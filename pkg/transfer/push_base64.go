@@ -220,7 +220,7 @@ func (p *chunker) flush() error {
 		defer putBuffer(k.buf)
 		return p.c.again(ctx, "chunk "+id, func(ctx context.Context) error {
 			start := time.Now()
-			_, err := p.c.session.Run(ctx, script.Script{Label: "chunk " + id, Body: body, Input: bytes.NewReader(data)})
+			_, err := p.c.session.Run(ctx, script.Script{Label: "chunk " + id, Heartbeat: true, Body: body, Input: bytes.NewReader(data)})
 			if err == nil {
 				p.link.measure(int64(len(data)), time.Since(start))
 			}

@@ -113,7 +113,7 @@ func (p *chunker) piece(ctx context.Context, f *piecedFile, offset, n int64, com
 			"mkdir -p -- " + script.Quote(path.Dir(f.name)) + "\n" +
 			"e=$( { input \"$@\"" + unzip + " | dd of=" + name + " conv=notrunc " + place + "; } 2>&1 ) || die 83 \"$e\"\n" +
 			"dd if=" + name + " " + back + " 2>/dev/null | $HASH | trim\n"
-		reply, err := p.c.session.Run(ctx, script.Script{Label: label, Body: body, Input: input})
+		reply, err := p.c.session.Run(ctx, script.Script{Label: label, Heartbeat: true, Body: body, Input: input})
 		if err != nil {
 			return err
 		}

@@ -88,11 +88,12 @@ func TestEveryCallMayFailOnce(t *testing.T) {
 						if i == n && !late {
 							return provider.Result{}, lost()
 						}
-						res, err := run(cmd)
-						if i == n {
-							err = lost()
+						if i != n {
+							return run(cmd)
 						}
-						return res, err
+						cmd.Stdout = &untilEnd{w: cmd.Stdout}
+						_, err := run(cmd)
+						return provider.Result{}, errors.Join(lost(), err)
 					})
 					if err != nil {
 						t.Fatalf("call %d: %v", n, err)
@@ -102,7 +103,7 @@ func TestEveryCallMayFailOnce(t *testing.T) {
 					if exp := fmt.Sprint(want.Files, want.Links, want.Dirs, want.Bytes, want.Changed, want.Deleted, want.Unchanged); got != exp {
 						t.Errorf("call %d: the report says %s, without the failure it says %s", n, got, exp)
 					}
-					if len(warned)+len(rep.Problems)+len(rep.Warnings) != 0 || rep.Operations[0].FilesTransferred != want.Files {
+					if len(warned)+len(rep.Problems)+len(rep.Warnings) != 0 || rep.Operations[0].FilesTransferred != want.Files || rep.Route != want.Route {
 						t.Errorf("call %d: %+v", n, rep)
 					}
 					w.clean()
@@ -113,6 +114,23 @@ func TestEveryCallMayFailOnce(t *testing.T) {
 			})
 		}
 	}
+}
+
+// untilEnd loses the connection right before it is told how a script ended.
+type untilEnd struct {
+	w    io.Writer
+	held []byte
+}
+
+func (u *untilEnd) Write(p []byte) (int, error) {
+	u.held = append(u.held, p...)
+	if bytes.Contains(u.held, []byte("\nsbsync-end ")) {
+		return 0, lost()
+	}
+	keep := min(len(u.held), 20)
+	_, err := u.w.Write(u.held[:len(u.held)-keep])
+	u.held = bytes.Clone(u.held[len(u.held)-keep:])
+	return len(p), err
 }
 
 // A problem is told once, however often the mapping is tried.

@@ -131,9 +131,10 @@ func (r *runner) mapping(ctx context.Context, m Mapping) error {
 	before := *r.report
 	r.seen, r.tried, r.told = len(before.Problems), nil, map[string]bool{}
 	return r.again(ctx, string(r.dir), func(ctx context.Context) error {
-		warnings := r.report.Warnings
+		last := *r.report
 		*r.report = before // another attempt counts anew
-		r.report.Warnings = warnings
+		r.report.Route, r.report.Why, r.report.Atomic, r.report.Digests = last.Route, last.Why, last.Atomic, last.Digests
+		r.report.Warnings = last.Warnings
 		r.report.Problems = before.Problems[:r.seen:r.seen]
 		return once(ctx, m)
 	})

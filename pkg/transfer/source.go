@@ -151,7 +151,7 @@ func (r *runner) credit(p *plan) {
 			continue
 		}
 		r.count(e.PlannedEntry, e.linked)
-		if e.Action != Delete && e.Action != Attrs && e.Type != tree.Dir {
+		if e.Action != Delete && e.Type != tree.Dir {
 			r.report.Unchanged--
 		}
 	}
