@@ -97,10 +97,27 @@ func loadConfig(named string) (*config, error) {
 	return c, c.add(projectFile, false, false)
 }
 
-// add reads one file over those before it.
-func (c *config) add(path string, trusted, must bool) error {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && !must {
+// readFound reads a file that nobody named. It may lie in a directory that
+// somebody else filled, and a FIFO there would be waited for.
+func readFound(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%q is not a regular file", path)
+	}
+	return os.ReadFile(path)
+}
+
+// add reads one file over those before it; named says that it was asked for.
+func (c *config) add(path string, trusted, named bool) error {
+	read := readFound
+	if named {
+		read = os.ReadFile
+	}
+	data, err := read(path)
+	if errors.Is(err, fs.ErrNotExist) && !named {
 		return nil
 	}
 	if err != nil {

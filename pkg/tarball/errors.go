@@ -14,6 +14,9 @@ var (
 	ErrHostile = errors.New("refused")
 	// ErrCorrupt is damage: these are not bytes that a tar program wrote.
 	ErrCorrupt = errors.New("corrupt archive")
+	// ErrSpecial is an ErrHostile, too: a device or a FIFO. An honest tar sends
+	// one if a file became that after it was asked for.
+	ErrSpecial = errors.New("neither file, directory nor link")
 	// ErrLimit is a limit of [ReaderOptions] that the archive exceeds.
 	ErrLimit = errors.New("limit exceeded")
 )
@@ -25,7 +28,7 @@ type FormatError struct {
 	Reason string
 	// Err is ErrHostile, ErrCorrupt, ErrLimit or io.ErrUnexpectedEOF.
 	Err error
-	// Cause is the rule that refused a name, or nil.
+	// Cause is the rule that refused a name, or ErrSpecial, or nil.
 	Cause error
 }
 

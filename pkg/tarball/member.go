@@ -86,7 +86,7 @@ func (r *Reader) member(b header) (Header, error) {
 	}
 	typ, reason := memberType(b.flag, h.Name)
 	if reason != "" {
-		return h, r.refuse(b, nil, "%s", reason)
+		return h, r.refuse(b, special(b.flag), "%s", reason)
 	}
 	h.Type = typ
 	if err := r.checkNames(b, &h); err != nil {
@@ -124,6 +124,15 @@ func memberType(flag byte, name string) (Type, string) {
 		return 0, "sparse file"
 	}
 	return 0, fmt.Sprintf("member of type %q", flag)
+}
+
+// special returns ErrSpecial for the type flags of what is in every file system
+// and in no archive of ours.
+func special(flag byte) error {
+	if flag == '3' || flag == '4' || flag == '6' {
+		return ErrSpecial
+	}
+	return nil
 }
 
 // checkNames cleans and checks the name and the link.

@@ -246,6 +246,9 @@ func (rx *receiver) archive(r io.Reader, end string) error {
 // refusedArchive gives errors of the archive their kinds.
 func refusedArchive(err error) error {
 	switch {
+	case errors.Is(err, tarball.ErrSpecial):
+		// As with other types that were not listed, another listing will show.
+		return &provider.Error{Kind: provider.Integrity, Err: err}
 	case errors.Is(err, tarball.ErrHostile):
 		return &provider.Error{Kind: provider.Confined, Err: err}
 	case errors.Is(err, tarball.ErrLimit):

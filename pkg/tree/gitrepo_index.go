@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -44,10 +43,13 @@ const (
 	indexSubmodule = 0o160000
 )
 
+// maxGitIndex bounds an index: one of ten million files has about 1 GB.
+const maxGitIndex = 4 << 30
+
 // readGitIndex reads a work tree's index. A missing one tracks nothing.
 func readGitIndex(gitDir string, hashSize int, fold bool) (*gitIndex, error) {
 	path := filepath.Join(gitDir, "index")
-	data, err := os.ReadFile(path)
+	data, err := readRegular(path, maxGitIndex)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &gitIndex{}, nil
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 )
 
@@ -25,7 +24,7 @@ func (f *indexFile) joinShared(gitDir string, hashSize int) error {
 		return nil // no shared index
 	}
 	path := filepath.Join(gitDir, "sharedindex."+hex.EncodeToString(id))
-	data, err := os.ReadFile(path)
+	data, err := readRegular(path, maxGitIndex)
 	if err != nil {
 		return err
 	}
