@@ -16,7 +16,8 @@ import (
 func (r *runner) commands(ctx context.Context, op Operation) error {
 	for i, c := range op.Commands {
 		if err := r.command(ctx, op, c); err != nil {
-			return &provider.Error{Kind: provider.KindOf(err), Op: fmt.Sprintf("command %d of operation %q", i+1, op.ID), Err: err}
+			// Nobody knows whether it may run twice.
+			return &provider.Error{Kind: provider.KindOf(err), Final: true, Op: fmt.Sprintf("command %d of operation %q", i+1, op.ID), Err: err}
 		}
 	}
 	return nil

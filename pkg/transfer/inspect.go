@@ -71,7 +71,7 @@ leftovers() {
 		o=; if [ -f "$s/owner" ]; then read -r o <"$s/owner"; fi
 		w=no
 		for f in "$s"/old*.to; do
-			if [ -e "${f%.to}" ] || [ -L "${f%.to}" ]; then
+			if [ ! -e "$s/done" ] && { [ -e "${f%.to}" ] || [ -L "${f%.to}" ]; }; then
 				t=$(cat "$f" && echo .) && t=${t%.}
 				[ -e "$t" ] || [ -L "$t" ] || w=old
 			fi

@@ -24,7 +24,8 @@ const (
 // What has to leave its place before something else can take it is kept in the
 // staging directory as oldN, and oldN.to says where it belongs. No staging
 // directory is removed before what is missing in its place was put back, be it
-// by the run itself, by its clean-up, or by the next run if it was killed.
+// by the run itself, by its clean-up, or by the next run if it was killed; but
+// once claim/ is called done, publishing was complete, and it is rubbish.
 // Only places below the directory that holds the staging directory count: the
 // files in it may be anybody's.
 //
@@ -41,6 +42,7 @@ keep() {
 }
 there() { [ -e "$1" ] || [ -L "$1" ]; }
 putback() {
+	[ ! -e "$S/done" ] || return 0
 	set +f
 	for b in "$S"/old*.to; do
 		there "${b%.to}" && t=$(cat "$b" && echo .) || continue
@@ -114,6 +116,7 @@ mkdir claim 2>/dev/null && printf '%s\n' "$$" >claim/pid || broken 'the staging 
 	} else {
 		w.merge(p, failed)
 	}
+	w.WriteString("mv -f -- claim done\n") // takes no space, where a new file might
 	return w.String()
 }
 
