@@ -273,7 +273,11 @@ func (w *publisher) touch(t tree.Time) string {
 	if w.touchNs {
 		return "touch -c -m -d @" + seconds(t) + " --"
 	}
-	return "touch -c -m -d @" + strconv.FormatInt(t.Sec, 10) + " --"
+	sec := t.Sec
+	if sec == -1 {
+		sec = -2 // BusyBox takes the result -1 for an error (measured with 1.35)
+	}
+	return "touch -c -m -d @" + strconv.FormatInt(sec, 10) + " --"
 }
 
 // seconds is a time as a decimal number, of which a sign is the sign of all: 0.5
