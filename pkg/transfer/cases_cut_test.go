@@ -339,3 +339,53 @@ func (o onRetry) Log(text string) {
 		o.do()
 	}
 }
+
+// Neighbours of B04: between two pieces of one file it is edited, and its size
+// and time are what they were. Pieces of two versions make no file, and whoever
+// gets one is told.
+func TestCase_B04_sameTime(t *testing.T) {
+	for _, busybox := range []bool{false, true} {
+		for _, replace := range []bool{false, true} {
+			k := kindOfSandbox{busybox: busybox}
+			box := t.TempDir()
+			o := newOldAndNewIn(t, t.TempDir(), box, transfer.Pull, map[string]string{"large": strings.Repeat("A", 8<<20)})
+			file := filepath.Join(o.source, "large")
+			sb := &onPiece{Sandbox: k.machine(t, nil), at: 4, do: func() {
+				info, err := os.Stat(file)
+				must(t, err)
+				to := file
+				if replace {
+					to += ".new"
+					defer func() { must(t, os.Rename(to, file)) }()
+				}
+				must(t, os.WriteFile(to, bytes.Repeat([]byte("B"), 8<<20), 0o644))
+				must(t, os.Chtimes(to, info.ModTime(), info.ModTime()))
+			}}
+			opt := k.options()
+			opt.ChunkBytes = 1 << 20
+			_, err := run(t, sb, transfer.Pull, o.source, o.target, opt)
+			wantKind(t, err, provider.Partial)
+		}
+	}
+}
+
+// onPiece does something right before a piece is asked for, the at-th, and runs
+// one command at a time.
+type onPiece struct {
+	provider.Sandbox
+	at    int
+	do    func()
+	mu    sync.Mutex
+	calls int
+}
+
+func (o *onPiece) Exec(ctx context.Context, cmd provider.Command) (provider.Result, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if strings.HasPrefix(cmd.Label, "piece") {
+		if o.calls++; o.calls == o.at {
+			o.do()
+		}
+	}
+	return o.Sandbox.Exec(ctx, cmd)
+}

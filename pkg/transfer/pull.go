@@ -40,7 +40,7 @@ func (r *runner) pull(ctx context.Context, m Mapping) error {
 		return err
 	}
 	g := &puller{runner: r, ctx: ctx, session: r.session, mapping: m, facts: f, dir: f.dir,
-		failed: map[string]bool{}, changed: map[string]bool{}, arrived: map[string]tree.Entry{}, drift: map[string]int64{}}
+		failed: map[string]bool{}, changed: map[string]bool{}, states: map[string]string{}, arrived: map[string]tree.Entry{}, drift: map[string]int64{}}
 	src, err := g.sandboxTree(rules)
 	if err != nil {
 		return err
@@ -222,6 +222,7 @@ type puller struct {
 	drift   map[string]int64 // by how much files had grown since they were listed
 	failed  map[string]bool
 	changed map[string]bool       // files that changed while they were read
+	states  map[string]string     // of large files, when the first piece was read
 	arrived map[string]tree.Entry // files that had changed before they were read, as they came
 	digests map[string]string     // of what was received, if digests are compared
 	at      position

@@ -14,19 +14,36 @@ import (
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
-// state is a command that prints what wantState does while a file is as it was
-// listed, nothing if it is gone, and "unknown" if there are no tools to tell.
+// state is a command that prints the state of a file, nothing if it is gone, and
+// "unknown" if there are no tools to tell. An edit that keeps the size and gets
+// its time set back still changes the time of the inode.
 func (p *textPuller) state(e tree.Entry) string {
 	follow := ""
 	if p.symlinks(p.mapping) == Follow {
 		follow = "-L"
 	}
 	return strings.NewReplacer("NAME", script.Quote("./"+p.remoteName(e)), "FOLLOW", follow).Replace(
-		`stat FOLLOW -c '%s %Y' -- NAME 2>/dev/null || find FOLLOW NAME -prune -printf '%s %Ts\n' 2>/dev/null || [ ! -e NAME ] || echo unknown
+		`stat FOLLOW -c '%s %Y %i %z' -- NAME 2>/dev/null || find FOLLOW NAME -prune -printf '%s %Ts %i %C@\n' 2>/dev/null || [ ! -e NAME ] || echo unknown
 `)
 }
 
-func wantState(e tree.Entry) string { return fmt.Sprintf("%d %d", e.Size, e.Time.Sec) }
+// sameState says whether a file is what was listed, and what it was when other
+// pieces of it were read.
+func (p *textPuller) sameState(e tree.Entry, state string) bool {
+	if state == "unknown" {
+		return true
+	}
+	if !strings.HasPrefix(state, fmt.Sprintf("%d %d ", e.Size, e.Time.Sec)) {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first, seen := p.states[e.Path]
+	if !seen {
+		p.states[e.Path] = state
+	}
+	return !seen || first == state
+}
 
 // create makes a staged file that pieces are written to.
 func (p *textPuller) create(e tree.Entry) (*os.File, error) {
@@ -163,7 +180,7 @@ func (p *textPuller) tryPiece(ctx context.Context, label string, e tree.Entry, f
 		if len(lines) == 0 || len(lines) > 2 || lines[0] != strings.TrimSpace(digestLine(sum)) {
 			return integrityError(label + ": the digest differs from the sandbox's")
 		}
-		if len(lines) < 2 || lines[1] != wantState(e) && lines[1] != "unknown" {
+		if len(lines) < 2 || !p.sameState(e, lines[1]) {
 			p.noteChanged(e.Path)
 		}
 		return nil
