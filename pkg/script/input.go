@@ -25,7 +25,9 @@ const encodeBlock = 192 << 10
 func newEncoder(src io.ReadSeeker, sentinel bool) *encoder {
 	e := &encoder{src: src, raw: make([]byte, encodeBlock)}
 	if sentinel {
-		e.cols, e.tail = encodeBlock/3*4, "\n.\n"
+		// Twice: BusyBox's sed reads one line ahead before it looks at one, and
+		// would wait for ever for a line after the sentinel.
+		e.cols, e.tail = encodeBlock/3*4, "\n.\n.\n"
 	}
 	return e
 }

@@ -148,7 +148,7 @@ func TestEncoderReadsAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, found := bytes.CutSuffix(text, []byte("\n.\n"))
+		text, found := bytes.CutSuffix(text, []byte("\n.\n.\n"))
 		if found != sentinel {
 			t.Errorf("sentinel: %v", found)
 		}
