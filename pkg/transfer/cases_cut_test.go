@@ -249,18 +249,27 @@ func (b *bodyWriter) Write(p []byte) (int, error) {
 	if at := bytes.Index(b.all, []byte("\nsbsync-begin ")); b.body == 0 && at >= 0 && len(b.all) > at+31 {
 		b.body = at + 31 // the mark with its word of 16 characters, and a newline
 	}
-	limit := min(len(b.all), b.body+b.left)
-	if at := bytes.Index(b.all, []byte("\nsbsync-err ")); at >= 0 {
-		b.cut.Store(true)
-		b.sent, limit = max(b.sent, at), len(b.all)
+	end := len(b.all)
+	at := bytes.Index(b.all, []byte("\nsbsync-err "))
+	if at >= 0 {
+		end = at
 	}
-	if limit > b.sent {
-		if _, err := b.w.Write(b.all[b.sent:limit]); err != nil {
-			return 0, err
-		}
-		b.sent = limit
+	if err := b.pass(min(end, b.body+b.left)); err != nil || at < 0 {
+		return len(p), err
 	}
-	return len(p), nil
+	b.cut.Store(true)
+	b.sent = max(b.sent, at)
+	return len(p), b.pass(len(b.all))
+}
+
+// pass lets through what was not yet, up to an offset in all.
+func (b *bodyWriter) pass(to int) error {
+	if to <= b.sent {
+		return nil
+	}
+	_, err := b.w.Write(b.all[b.sent:to])
+	b.sent = to
+	return err
 }
 
 // Neighbours of B03: the cut is inside a member, and there was nothing before.

@@ -62,6 +62,8 @@ func (w *walker) run(ctx context.Context, top *dirNode) error {
 		workers.Go(func() { w.work() })
 	}
 	workers.Wait()
+	w.mu.Lock() // the context may end just now
+	defer w.mu.Unlock()
 	return w.err
 }
 
