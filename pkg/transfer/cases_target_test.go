@@ -167,26 +167,27 @@ func TestCase_P20(t *testing.T) {
 // command is told late, or never: few commands carry much, and a reply that is
 // complete is enough.
 func TestCase_B67(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		opts providertest.Options
-	}{{"late", providertest.Options{DelayExit: time.Second}}, {"never", providertest.Options{LoseExit: -1}}} {
-		for _, dir := range []transfer.Direction{transfer.Push, transfer.Pull} {
-			everywhereNamed(t, test.name+", "+string(dir), func(t *testing.T, k kindOfSandbox) {
-				w := newWay(t, k, dir, test.opts)
-				files := map[string]string{"big": noise(4 << 20)}
-				for i := range 200 {
-					files[fmt.Sprintf("d%d/f%d", i%7, i)] = fmt.Sprintln(i)
-				}
-				writeTree(t, w.source, files)
-				rep := w.mustRun()
-				compare{wholeSeconds: k.busybox}.same(t, w.source, w.target)
-				if rep.Calls > 12 {
-					t.Errorf("%d calls", rep.Calls)
-				}
-				w.clean()
-			})
+	files := map[string]string{"big": noise(4 << 20)}
+	for i := range 200 {
+		files[fmt.Sprintf("d%d/f%d", i%7, i)] = fmt.Sprintln(i)
+	}
+	few := func(t *testing.T, w way) {
+		writeTree(t, w.source, files)
+		rep := w.mustRun()
+		compare{wholeSeconds: w.k.busybox}.same(t, w.source, w.target)
+		if rep.Calls > 12 {
+			t.Errorf("%d calls", rep.Calls)
 		}
+		w.clean()
+	}
+	for _, dir := range []transfer.Direction{transfer.Push, transfer.Pull} {
+		everywhereNamed(t, "late, "+string(dir), func(t *testing.T, k kindOfSandbox) {
+			few(t, newWay(t, k, dir, providertest.Options{DelayExit: 500 * time.Millisecond}))
+		})
+		t.Run("never, "+string(dir), func(t *testing.T) {
+			t.Parallel()
+			few(t, newWay(t, kindsOfSandboxes[0], dir, providertest.Options{LoseExit: -1}))
+		})
 	}
 }
 
