@@ -109,34 +109,16 @@ func (s *Source) openHere(rel string) (*os.File, fs.FileInfo, error) {
 	return openFile(d, tree.Base(rel), rel)
 }
 
-// openFile opens a regular file in d, and nothing else. What stands there is
-// looked at first, since merely opening a device can do something.
-func openFile(d *dir, name, rel string) (*os.File, fs.FileInfo, error) {
-	before, err := d.Lstat(name)
-	if err != nil {
-		return nil, nil, &fs.PathError{Op: "open", Path: rel, Err: cause(err)}
-	}
-	if before.Mode().Type() == fs.ModeSymlink {
-		return nil, nil, refuse("open", "", "%s is a link: %w", quote(rel), ErrNotRegular)
-	}
-	if !before.Mode().IsRegular() {
-		return nil, nil, &fs.PathError{Op: "open", Path: rel, Err: ErrNotRegular}
-	}
-	f, info, err := openRegular(rel, func(flag int) (*os.File, error) { return d.OpenFile(name, flag, 0) })
-	if err != nil {
-		return nil, nil, err
-	}
-	// os.Root follows links that stay below it, even with O_NOFOLLOW. If the
-	// name leads to the same file now, without following, nothing was followed.
-	if now, err := d.Lstat(name); err != nil || !os.SameFile(now, info) {
-		f.Close()
-		return nil, nil, &fs.PathError{Op: "open", Path: rel, Err: errReplaced}
-	}
-	return f, info, nil
-}
-
 // errReplaced is a path that became another thing while it was used.
 var errReplaced = errors.New("replaced while it was opened")
+
+// notRegular is the error for what stands where a regular file was expected.
+func notRegular(rel string, mode fs.FileMode) error {
+	if mode.Type() == fs.ModeSymlink {
+		return refuse("open", "", "%s is a link: %w", quote(rel), ErrNotRegular)
+	}
+	return &fs.PathError{Op: "open", Path: rel, Err: ErrNotRegular}
+}
 
 // openRegular calls open with the flags that never block, and checks what it
 // gets.

@@ -35,6 +35,7 @@ const (
 // Names in a stage's directory.
 const (
 	ownerFile   = "owner"   // see [Owner]
+	draftFile   = "draft"   // the owner file until it is whole
 	forFile     = "for"     // the destination's name, or "." for a stage inside it
 	doneFile    = "done"    // forFile after Commit: nothing is to be put back
 	stagedName  = "new"     // the staged tree
@@ -183,7 +184,10 @@ func (s *Stage) furnish() error {
 		return err
 	}
 	s.inner.prefix, s.inner.within = s.name, s.outer.top
-	if err := d.WriteFile(ownerFile, []byte(Owner()+"\n"), 0o600); err != nil {
+	if err := d.WriteFile(draftFile, []byte(Owner()+"\n"), 0o600); err != nil {
+		return err
+	}
+	if err := d.Rename(draftFile, ownerFile); err != nil {
 		return err
 	}
 	name := s.base

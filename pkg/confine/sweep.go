@@ -115,7 +115,7 @@ func sweepOne(outer *dirCache, name, base string) error {
 	}
 	defer inner.close()
 	inner.prefix, inner.within = name, outer.top
-	if names, err := namesIn(inner, ""); err == nil && len(names) == 0 {
+	if names, err := namesIn(inner, ""); err == nil && (len(names) == 0 || len(names) == 1 && names[0] == draftFile) {
 		return sweepEmpty(outer, inner, name)
 	}
 	if !isDead(inner.top, info) {
@@ -137,10 +137,13 @@ func sweepOne(outer *dirCache, name, base string) error {
 	return withWrite(func() error { return removeStage(outer.top, name) }, outer.top)
 }
 
-// sweepEmpty removes a stage in which nothing is, not even an owner: its run was
+// sweepEmpty removes a stage in which nothing is, not even a whole owner: its run was
 // killed right after making it, or right before the end of removing it. If the
 // run lives, it has made something by now, or will make another stage.
 func sweepEmpty(outer, inner *dirCache, name string) error {
+	if err := inner.top.Remove(draftFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	inner.close()
 	err := withWrite(func() error { return rmdir(outer.top, name) }, outer.top)
 	if errors.Is(err, fs.ErrExist) { // not empty any more

@@ -265,7 +265,9 @@ func TestWhichLeftoversAreSwept(t *testing.T) {
 			".sbsync-cccccccccccccccc/owner": "another machine 1 2\n",
 			".sbsync-dddddddddddddddd/owner": deadOwner(), ".sbsync-dddddddddddddddd/pid": fmt.Sprintln(os.Getpid()),
 			".sbsync-eeeeeeeeeeeeeeee/owner": "another machine 1 2\n", ".sbsync-eeeeeeeeeeeeeeee/t/x": "",
+			".sbsync-ffffffffffffffff/draft": "",
 		})
+		must(t, os.Mkdir(filepath.Join(w.target, ".sbsync-gggggggggggggggg"), 0o700))
 		old := time.Now().Add(-2 * time.Hour)
 		must(t, os.Chtimes(filepath.Join(w.target, ".sbsync-eeeeeeeeeeeeeeee"), old, old))
 		w.mustRun()

@@ -23,8 +23,8 @@ type carrier struct {
 	plan    *plan
 	mapping Mapping
 	src     *confine.Source
-	sender  *sender  // nil until something is sent
-	stale   []string // leftovers to remove on the way
+	sender  *sender    // nil until something is sent
+	stale   []leftover // leftovers to remove on the way
 }
 
 func newCarrier(ctx context.Context, r *runner, m Mapping, f *facts, src *confine.Source) *carrier {
@@ -35,8 +35,8 @@ func newCarrier(ctx context.Context, r *runner, m Mapping, f *facts, src *confin
 func (c *carrier) prepare(q question, p *plan) {
 	c.plan, c.place = p, newPlace(q, c.facts, p)
 	for _, l := range c.facts.leftovers {
-		if confine.OwnerDead(l.owner, l.age()) {
-			c.stale = append(c.stale, l.path)
+		if l.dead() {
+			c.stale = append(c.stale, l)
 		}
 	}
 }

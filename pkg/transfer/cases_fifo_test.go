@@ -29,6 +29,7 @@ func TestCase_B43(t *testing.T) {
 				}}
 				opt := k.options()
 				opt.ChunkBytes = 1 << 20
+				opt.Observer = onSend{logger{t}, func() { sb.now("send") }}
 				opt.IdleTimeout = time.Minute // to be waited for by whoever hangs
 				start := time.Now()
 				again := dir == transfer.Pull && k.stream // listed again, it is no file any more
@@ -96,4 +97,16 @@ func TestCase_B43_kinds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// onSend does something when all is looked at and the sending begins.
+type onSend struct {
+	logger
+	do func()
+}
+
+func (o onSend) Phase(name string) {
+	if name == "send" {
+		o.do()
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sbsync/sbsync/pkg/confine"
 	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/script"
 	"github.com/sbsync/sbsync/pkg/tree"
@@ -39,6 +40,7 @@ type facts struct {
 type leftover struct {
 	path  string // absolute
 	aged  bool   // untouched for an hour
+	empty bool   // nothing is in it, not even a whole owner: its run was killed right after making it
 	holds bool   // holds what is missing in its place
 	owner string
 }
@@ -68,6 +70,7 @@ leftovers() {
 		q=; if [ -f "$s/pid" ]; then read -r q <"$s/pid"; fi
 		if [ -n "$q" ] && kill -0 "$q" 2>/dev/null && ! older 1440; then continue; fi
 		a=new; if older 60; then a=old; fi
+		case $(cd -- "$s" && echo *) in '*' | draft) a=empty ;; esac
 		o=; if [ -f "$s/owner" ]; then read -r o <"$s/owner"; fi
 		w=no
 		for f in "$s"/old*.to; do
@@ -234,7 +237,7 @@ func (f *facts) set(key, value string) {
 		f.fixed = true
 	case "leftover":
 		age, holds, _ := strings.Cut(value, " ")
-		f.leftovers = append(f.leftovers, leftover{aged: age == "old", holds: holds == "old"})
+		f.leftovers = append(f.leftovers, leftover{aged: age == "old", empty: age == "empty", holds: holds == "old"})
 	case "owner", "at":
 		if n := len(f.leftovers); n == 0 {
 			return
@@ -245,6 +248,9 @@ func (f *facts) set(key, value string) {
 		}
 	}
 }
+
+// dead says whether the run that made it has ended.
+func (l leftover) dead() bool { return l.empty || confine.OwnerDead(l.owner, l.age()) }
 
 // age is what is known of how long a leftover has not been touched.
 func (l leftover) age() time.Duration {

@@ -8,8 +8,7 @@ import (
 // link finds out whether compression pays on the base64 route: on a fast way to
 // the sandbox it takes longer than sending what it saves.
 type link struct {
-	roundTrip time.Duration // of an empty command, if known
-	rate      atomic.Int64  // as measured; 0 until known
+	rate atomic.Int64 // as measured; 0 until known
 }
 
 // slowLink is where compression begins to pay, with what the sandbox does with a
@@ -32,6 +31,6 @@ func (l *link) measure(raw int64, d time.Duration) {
 	if raw < linkSample || l.rate.Load() != 0 {
 		return
 	}
-	d = max(d-l.roundTrip, time.Millisecond)
+	d = max(d, time.Millisecond)
 	l.rate.Store(max(1, int64(float64(raw)*4/3/d.Seconds())))
 }

@@ -23,7 +23,7 @@ type archive interface {
 // Shell functions that unpack standard input into the current directory. The
 // argument tells archives apart that are unpacked at the same time.
 const (
-	unpackTar   = "unpack() { (umask 000; tar -xpof -); }\n" // BusyBox takes the umask off all modes, in spite of -p
+	unpackTar   = "unpack() { (umask 000; $UNTAR); }\n" // BusyBox takes the umask off all modes, in spite of -p
 	unpackPlain = `give() { dd bs="$1" count=1 of="$2" 2>/dev/null || die 83 "$2 cannot be written"; }
 unpack() {
 	cat >"c$1" || return 1

@@ -95,6 +95,15 @@ func verdicts(r *runner, f *facts) []RouteVerdict {
 
 func hasTar(f *facts) bool { return f.tar == "gnu" || f.tar == "busybox" }
 
+// untar sets UNTAR to the command that unpacks standard input. GNU tar would
+// read 10 KiB at a time.
+func (f *facts) untar() string {
+	if f.tar == "gnu" {
+		return "UNTAR='tar -b 128 -xpof -'\n"
+	}
+	return "UNTAR='tar -xpof -'\n"
+}
+
 func streamVerdict(caps provider.Capabilities, f *facts) string {
 	switch {
 	case !caps.Stream:

@@ -230,11 +230,11 @@ func checkTarget(q question, f *facts) error {
 // restoreOld puts back what a run that was killed had moved away and not
 // replaced, and then looks again.
 func (r *runner) restoreOld(ctx context.Context, q question, f *facts) (*facts, error) {
-	var dead []string
+	var dead []leftover
 	for _, l := range f.leftovers {
-		if l.holds && confine.OwnerDead(l.owner, l.age()) {
+		if l.holds && l.dead() {
 			r.log("putting back what a run that was killed had moved to %q", l.path)
-			dead = append(dead, l.path)
+			dead = append(dead, l)
 		}
 	}
 	if len(dead) == 0 || r.opt.DryRun {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sbsync/sbsync/pkg/script"
@@ -16,7 +17,8 @@ import (
 // complete in itself: it may run twice, out of order and beside others. Small
 // files travel together as an archive of their own, with the digests of what
 // is in it; a large file is cut into pieces that are written at their offsets.
-// A last command links, sets the modes and times of directories, and publishes.
+// A last command links, sets the modes and times of directories, and publishes;
+// what fits into one chunk it carries too.
 const (
 	// pieceAlign is the block size of dd, in which pieces are placed.
 	pieceAlign = 64 << 10
@@ -84,13 +86,8 @@ func (c *carrier) pushBase64(ctx context.Context) error {
 	p.s.largest = min(p.sizes.piece, p.sizes.packed/2)
 	p.prepare = prepareScript(c.place, h) + unpackPlain
 	if hasTar(c.facts) {
-		p.prepare = prepareScript(c.place, h) + unpackTar
+		p.prepare = prepareScript(c.place, h) + c.facts.untar() + unpackTar
 	}
-	start := time.Now()
-	if _, err := c.session.Run(ctx, script.Script{Label: "stage", Body: p.prepare + removeScript(c.stale) + "stage\n"}); err != nil {
-		return err
-	}
-	p.link.roundTrip = time.Since(start)
 	err = p.sendAll()
 	if werr := p.jobs.wait(); werr != nil {
 		err = werr
@@ -115,6 +112,8 @@ type chunker struct {
 	link    link
 	prepare string
 	jobs    *jobs
+	sent    int         // commands that were started
+	staged  atomic.Bool // one of them has succeeded
 
 	id     int
 	pack   *packer         // the archive that is being filled
@@ -144,7 +143,39 @@ func (p *chunker) sendAll() error {
 			return err
 		}
 	}
+	if p.sent == 0 { // a push of one chunk is one command
+		return nil
+	}
 	return p.flush()
+}
+
+// run starts a command, made of the text that enters the staging directory and
+// its own.
+//
+// The first commands, as many as run at once, make the staging directory if it
+// is not there; those that come later, once one has succeeded, never do: what
+// is left of a push that failed must not begin another one.
+func (p *chunker) run(do func(ctx context.Context, enter string) error) error {
+	enter := p.enter()
+	p.sent++
+	return p.jobs.run(func(ctx context.Context) error {
+		err := do(ctx, enter)
+		if err == nil {
+			p.staged.Store(true)
+		}
+		return err
+	})
+}
+
+func (p *chunker) enter() string {
+	text := p.prepare
+	if p.sent == 0 {
+		text += removeScript(p.c.stale)
+	}
+	if !p.staged.Load() {
+		text += "stage\n"
+	}
+	return text + "cd -- \"$S\" || die 81 'the staging directory is gone'\ntouch \"$S\"\n"
 }
 
 // add puts a small entry into the current archive, and sends that when it is
@@ -214,13 +245,12 @@ func (p *chunker) flush() error {
 	if err != nil {
 		return err
 	}
-	body := p.prepare + "cd -- \"$S\" || die 81 'the staging directory is gone'\ntouch \"$S\"\n" +
-		"input \"$@\"" + k.unzip() + " | unpack " + id + " || die 83 'the archive did not arrive whole'\n" + verifyScript(id)
-	return p.jobs.run(func(ctx context.Context) error {
+	body := "input \"$@\"" + k.unzip() + " | unpack " + id + " || die 83 'the archive did not arrive whole'\n" + verifyScript(id)
+	return p.run(func(ctx context.Context, enter string) error {
 		defer putBuffer(k.buf)
 		return p.c.again(ctx, "chunk "+id, func(ctx context.Context) error {
 			start := time.Now()
-			_, err := p.c.session.Run(ctx, script.Script{Label: "chunk " + id, Heartbeat: true, Body: body, Input: bytes.NewReader(data)})
+			_, err := p.c.session.Run(ctx, script.Script{Label: "chunk " + id, Heartbeat: true, Body: enter + body, Input: bytes.NewReader(data)})
 			if err == nil {
 				p.link.measure(int64(len(data)), time.Since(start))
 			}

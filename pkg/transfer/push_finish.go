@@ -6,16 +6,28 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/sbsync/sbsync/pkg/script"
 	"github.com/sbsync/sbsync/pkg/tarball"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
-// finish sends the last command.
+// finish sends the last command, with the current archive if nothing was sent
+// before.
 func (p *chunker) finish(ctx context.Context) error {
 	nonce := script.Word()
-	k := p.newPacker(true) // headers of directories, which become a tenth
+	k, verify := p.pack, ""
+	if k == nil {
+		k = p.newPacker(true) // headers of directories, which become a tenth
+	} else {
+		id := strconv.Itoa(p.id)
+		if err := p.s.digests.write(k.w, id); err != nil {
+			return err
+		}
+		verify = verifyScript(id)
+	}
+	defer putBuffer(k.buf)
 	if err := p.writeFinish(k, nonce); err != nil {
 		return err
 	}
@@ -23,7 +35,6 @@ func (p *chunker) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer putBuffer(k.buf)
 	source := "input \"$@\"" + k.unzip()
 	var input io.Reader = bytes.NewReader(data)
 	if limit, _ := p.c.session.MaxInput(); limit > 0 && int64(len(data)) > limit {
@@ -32,9 +43,9 @@ func (p *chunker) finish(ctx context.Context) error {
 		}
 		source, input = "cat tail"+k.unzip(), nil
 	}
-	body := p.prepare + "NONCE=" + nonce + "\ntrap 'cd /; unstage' EXIT\ntrap 'exit 143' TERM INT HUP\ncd -- \"$S\" || die 81 'the staging directory is gone'\n" +
+	body := "NONCE=" + nonce + "\ntrap 'cd /; unstage' EXIT\ntrap 'exit 143' TERM INT HUP\n" + p.enter() +
 		source + " | unpack end || die 83 'the archive did not arrive whole'\n" +
-		"l=; [ ! -f seal ] || read -r l <seal\n[ \"$l\" = \"# sbsync $NONCE\" ] || die 83 'the archive did not arrive whole'\n. ./seal\n"
+		"l=; [ ! -f seal ] || read -r l <seal\n[ \"$l\" = \"# sbsync $NONCE\" ] || die 83 'the archive did not arrive whole'\n" + verify + ". ./seal\n"
 	reply, err := p.c.session.Run(ctx, script.Script{Label: "publish", Heartbeat: true, Body: body, Input: input})
 	if err != nil {
 		return err
@@ -80,10 +91,13 @@ func (p *chunker) upload(ctx context.Context, data []byte, limit int64) error {
 	}
 	for offset := int64(0); offset < int64(len(data)); offset += step {
 		part := data[offset:min(offset+step, int64(len(data)))]
-		body := fmt.Sprintf("%scd -- \"$S\" || die 81 'the staging directory is gone'\ninput \"$@\" | dd of=tail conv=notrunc bs=%d seek=%d 2>/dev/null || die 83 'a part did not arrive'\n[ $(($(wc -c <tail))) -ge %d ] || die 83 'a part did not arrive whole'\n",
-			p.prepare, pieceAlign, offset/pieceAlign, offset+int64(len(part)))
+		body := fmt.Sprintf("%sinput \"$@\" | dd of=tail conv=notrunc bs=%d seek=%d 2>/dev/null || die 83 'a part did not arrive'\n[ $(($(wc -c <tail))) -ge %d ] || die 83 'a part did not arrive whole'\n",
+			p.enter(), pieceAlign, offset/pieceAlign, offset+int64(len(part)))
 		err := p.c.again(ctx, "upload", func(ctx context.Context) error {
 			_, err := p.c.session.Run(ctx, script.Script{Label: "upload", Body: body, Input: bytes.NewReader(part)})
+			if err == nil {
+				p.staged.Store(true)
+			}
 			return err
 		})
 		if err != nil {

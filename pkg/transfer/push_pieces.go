@@ -43,9 +43,9 @@ func (p *chunker) pieces(e tree.Entry) error {
 	for i := range count {
 		offset := i * p.sizes.piece
 		n := min(p.sizes.piece, size-offset)
-		err := p.jobs.run(func(ctx context.Context) error {
+		err := p.run(func(ctx context.Context, enter string) error {
 			defer done()
-			return p.piece(ctx, pf, offset, n, compress)
+			return p.piece(ctx, enter, pf, offset, n, compress)
 		})
 		if err != nil {
 			for ; offset < size; offset += p.sizes.piece {
@@ -84,7 +84,7 @@ func (f *piecedFile) broke(err error) {
 }
 
 // piece sends one piece and has it read back.
-func (p *chunker) piece(ctx context.Context, f *piecedFile, offset, n int64, compress bool) error {
+func (p *chunker) piece(ctx context.Context, enter string, f *piecedFile, offset, n int64, compress bool) error {
 	label := fmt.Sprintf("piece of %s at %d", path.Base(f.name), offset)
 	return p.c.again(ctx, label, func(ctx context.Context) error {
 		sum := p.s.digests.start()
@@ -109,8 +109,7 @@ func (p *chunker) piece(ctx context.Context, f *piecedFile, offset, n int64, com
 		}
 		place := fmt.Sprintf("bs=%d seek=%d", block, seek)
 		back := fmt.Sprintf("bs=%d skip=%d count=%d", block, seek, (n+block-1)/block)
-		body := p.prepare + "cd -- \"$S\" || die 81 'the staging directory is gone'\ntouch \"$S\"\n" +
-			"mkdir -p -- " + script.Quote(path.Dir(f.name)) + "\n" +
+		body := enter + "mkdir -p -- " + script.Quote(path.Dir(f.name)) + "\n" +
 			"e=$( { input \"$@\"" + unzip + " | dd of=" + name + " conv=notrunc " + place + "; } 2>&1 ) || die 83 \"$e\"\n" +
 			"dd if=" + name + " " + back + " 2>/dev/null | $HASH | trim\n"
 		reply, err := p.c.session.Run(ctx, script.Script{Label: label, Heartbeat: true, Body: body, Input: input})

@@ -26,7 +26,7 @@ printf '%s\n' "$$" >"$S/pid"
 cd -- "$S" || die 81 'the staging directory cannot be entered'
 exec 4<&0 # the shell gives background commands /dev/null
 umask 000 # BusyBox takes it off all modes, in spite of -p
-tar -xpof - <&4 4<&- & child=$!; exec 4<&-
+$UNTAR <&4 4<&- & child=$!; exec 4<&-
 umask 077
 wait "$child"; r=$?; child=
 l=; [ ! -f seal ] || read -r l <seal
@@ -42,7 +42,7 @@ func (c *carrier) pushStream(ctx context.Context) error {
 		return err
 	}
 	nonce := script.Word()
-	body := prepareScript(c.place, h) + "NONCE=" + nonce + "\n" + removeScript(c.stale) + streamScript
+	body := prepareScript(c.place, h) + c.facts.untar() + "NONCE=" + nonce + "\n" + removeScript(c.stale) + streamScript
 	s := c.newSender()
 	if c.opt.Verify {
 		s.digests = &digestList{hasher: h}
@@ -91,11 +91,10 @@ func (c *carrier) writeArchive(dst io.Writer, s *sender, h hasher, nonce string)
 		if err := s.digests.write(w, ""); err != nil {
 			return err
 		}
-		seal.WriteString(verifyScript(""))
+		seal.WriteString(verifyScript("") + c.countScript(s.written))
 	} else {
-		seal.WriteString(s.sizes.script(h))
+		seal.WriteString(s.sizes.script(h, c.countScript(s.written)))
 	}
-	seal.WriteString(c.countScript(s.written))
 	seal.WriteString(publishScript(c.place, c.facts, c.plan, s.failed))
 	if err := w.WriteBytes(tarball.Header{Name: sealName, Type: tarball.RegularFile, Mode: 0o600}, []byte(seal.String())); err != nil {
 		return err
@@ -129,6 +128,7 @@ func (c *carrier) writeEntry(w archive, s *sender, e tree.Entry) error {
 		return w.WriteHeader(h)
 	case e.Type == tree.Symlink:
 		s.written++
+		s.sizes.addLink(e.Link)
 		return w.WriteHeader(h)
 	}
 	if first, ok := c.plan.hard[e.Path]; ok {

@@ -58,8 +58,8 @@ unstage() {
 }
 stage() {
 	[ -d "${S%/*}/" ] || die 81 "${S%/*}: no such directory"
-	mkdir -- "$S" || die 85 "no staging directory can be made in ${S%/*}"
-	printf '%s\n' "$OWNER" >"$S/owner"
+	if e=$(mkdir -- "$S" 2>&1); then printf '%s\n' "$OWNER" >"$S/draft" && mv -f -- "$S/draft" "$S/owner"
+	else [ -d "$S" ] || die 85 "no staging directory can be made in ${S%/*}: $e"; fi
 }
 hashes() { [ ! -s "$1" ] || cat "$1" | xargs -0 $HASH | trim; }
 hashes_singly() { [ ! -s "$1" ] || cat "$1" | xargs -0 -n1 sh -c "$HASH <\"\$1\"" sh | trim; }
@@ -77,11 +77,16 @@ func prepareScript(pl place, h hasher) string {
 	return b.String() + receiveFunctions
 }
 
-// removeScript removes leftovers of dead runs.
-func removeScript(paths []string) string {
+// removeScript removes leftovers of dead runs. An empty one may be that of a
+// run that is just beginning, and then stays.
+func removeScript(stale []leftover) string {
 	var b strings.Builder
-	for _, p := range paths {
-		fmt.Fprintf(&b, "(S=%s; unstage)\n", script.Quote(p))
+	for _, l := range stale {
+		if l.empty {
+			fmt.Fprintf(&b, "(S=%s; rm -f -- \"$S/draft\"; rmdir -- \"$S\" 2>/dev/null)\n", script.Quote(l.path))
+		} else {
+			fmt.Fprintf(&b, "(S=%s; unstage)\n", script.Quote(l.path))
+		}
 	}
 	return b.String()
 }
