@@ -4,7 +4,6 @@ package ssh
 
 import (
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -131,7 +130,7 @@ func TestSFTPOnly(t *testing.T) {
 	if provider.KindOf(err) != provider.NotImplemented || !strings.Contains(provider.HintOf(err), "internal-sftp") {
 		t.Fatalf("error %v (%v), hint %q", err, provider.KindOf(err), provider.HintOf(err))
 	}
-	if out, err := s.sbsync("push", os.DevNull, "ssh:box:/tmp/sbsync-never").CombinedOutput(); err == nil || !strings.Contains(string(out), "SFTP only") {
+	if out, err := s.sbsync("push", s.Path("config"), "ssh:box:/tmp/sbsync-never").CombinedOutput(); err == nil || !strings.Contains(string(out), "SFTP only") {
 		t.Fatalf("sbsync: %v\n%s", err, out)
 	}
 }

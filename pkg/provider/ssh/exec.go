@@ -1,11 +1,13 @@
 package ssh
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -32,7 +34,7 @@ type process struct {
 	*session
 	link   *link
 	label  string
-	stderr provider.Tail
+	stderr announced
 	held   *provider.Collector // nil if the caller takes the output
 	out    *revocable
 
@@ -42,11 +44,12 @@ type process struct {
 	copies int        // how many more come from output
 }
 
-func newProcess(s *session, l *link, cmd provider.Command) *process {
+func newProcess(s *session, l *link, cmd provider.Command, word string) *process {
 	p := &process{session: s, link: l, label: cmd.Label, exited: make(chan error, 1), input: make(chan error, 1), output: make(chan error, 2), copies: 2}
 	if p.label == "" {
 		p.label = "exec"
 	}
+	p.stderr = announced{word: []byte(word + " "), pid: make(chan int, 1)}
 	w := cmd.Stdout
 	if w == nil {
 		p.held = &provider.Collector{Max: cmd.MaxOutput}
@@ -55,7 +58,11 @@ func newProcess(s *session, l *link, cmd provider.Command) *process {
 	p.out = &revocable{w: w}
 	go func() { p.exited <- p.Wait() }()
 	go func() { p.output <- drain(p.out, p.session.stdout, bufferSize) }()
-	go func() { p.output <- drain(&p.stderr, p.session.stderr, provider.StderrTail) }()
+	go func() {
+		err := drain(&p.stderr, p.session.stderr, provider.StderrTail)
+		p.stderr.flush()
+		p.output <- err
+	}()
 	if cmd.Stdin == nil {
 		p.stdin.Close()
 	} else {
@@ -180,36 +187,50 @@ func (p *process) explain(verb string, err error) error {
 // end ends the command and what copies for it, in bounded time. Closing the
 // channel comes last: it ends the command's input as a whole one would.
 func (p *process) end(exited bool) {
-	for _, step := range []struct {
-		do   func()
-		wait time.Duration
-	}{
-		{func() { p.kill(ssh.SIGTERM) }, killAfter},
-		{func() { p.kill(ssh.SIGKILL) }, closeAfter},
-		{func() { p.Close() }, closeAfter},
-	} {
-		if exited {
-			break
-		}
-		// A connection that takes nothing must not hold this up.
-		go step.do()
-		exited = p.await(step.wait)
+	if !exited {
+		exited = p.signal("TERM", killAfter) || p.signal("KILL", closeAfter)
 	}
 	p.Close()
+	if !exited {
+		late, cancel := context.WithTimeout(context.Background(), closeAfter)
+		defer cancel()
+		p.await(late)
+	}
 	p.out.revoked.Store(true)
 }
 
+// signal sends a signal, if the process id has arrived or still comes, and
+// waits for the end.
+func (p *process) signal(name string, wait time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		select {
+		case pid := <-p.stderr.pid:
+			p.stderr.pid <- pid
+			p.link.kill(ctx, name, pid)
+		case <-p.link.lost:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	exited := p.await(ctx)
+	cancel()
+	<-sent
+	return exited
+}
+
 // await waits for the command to exit, and goes on taking its streams' ends.
-func (p *process) await(d time.Duration) bool {
-	late := time.NewTimer(d)
-	defer late.Stop()
+func (p *process) await(ctx context.Context) bool {
 	for {
 		select {
 		case <-p.exited:
 			return true
 		case <-p.output:
 			p.copies--
-		case <-late.C:
+		case <-ctx.Done():
 			return false
 		}
 	}
@@ -227,6 +248,43 @@ func (r *revocable) Write(b []byte) (int, error) {
 		return 0, os.ErrClosed
 	}
 	return r.w.Write(b)
+}
+
+// maxAnnounce is how much may come before the line with the process id: login
+// scripts may print something.
+const maxAnnounce = 64 << 10
+
+// announced keeps the end of stderr, without the line that has the process id.
+type announced struct {
+	provider.Tail
+	word []byte
+	head []byte // until the line has come
+	done bool
+	pid  chan int
+}
+
+func (a *announced) Write(b []byte) (int, error) {
+	if a.done {
+		return a.Tail.Write(b)
+	}
+	a.head = append(a.head, b...)
+	before, after, found := bytes.Cut(a.head, a.word)
+	if line, rest, ended := bytes.Cut(after, []byte("\n")); found && ended {
+		if pid, err := strconv.Atoi(string(line)); err == nil && pid > 1 {
+			a.pid <- pid
+			a.head = append(bytes.Clone(before), rest...)
+		}
+		a.flush()
+	} else if len(a.head) > maxAnnounce {
+		a.flush()
+	}
+	return len(b), nil
+}
+
+func (a *announced) flush() {
+	a.done = true
+	a.Tail.Write(a.head)
+	a.head = nil
 }
 
 // noDirectory says whether the command never ran, since its directory is not

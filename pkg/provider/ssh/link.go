@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -127,7 +128,7 @@ type (
 )
 
 // start starts a command. A context that ends does not wait for the host.
-func (l *link) start(ctx context.Context, line string) (*session, error) {
+func (l *link) start(ctx context.Context, line, word string) (*session, error) {
 	type started struct {
 		s   *session
 		err error
@@ -143,8 +144,7 @@ func (l *link) start(ctx context.Context, line string) (*session, error) {
 	case <-ctx.Done():
 		go func() {
 			if r := <-done; r.s != nil {
-				r.s.kill(ssh.SIGTERM)
-				r.s.Close()
+				newProcess(r.s, l, provider.Command{Stdout: io.Discard}, word).end(false)
 			}
 		}()
 		return nil, ctx.Err()
@@ -176,6 +176,22 @@ func (l *link) open(line string) (*session, error) {
 	return session, nil
 }
 
-// kill sends a signal to the command's process group. Servers may ignore it:
-// OpenSSH before 7.9, and with ForceCommand, does.
-func (s *session) kill(sig ssh.Signal) { s.Signal(sig) }
+// kill runs kill on the host. The signal request of RFC 4254, section 6.9, does
+// not do: OpenSSH refuses it to root (it "requires privilege separation").
+func (l *link) kill(ctx context.Context, signal string, pid int) {
+	// sshd makes each command a process group of its own.
+	line := fmt.Sprintf("kill -%s -%d 2>/dev/null || kill -%s %d", signal, pid, signal, pid)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if s, err := l.open(line); err == nil {
+			s.stdin.Close()
+			s.Wait()
+			s.Close()
+		}
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}

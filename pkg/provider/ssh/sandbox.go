@@ -24,7 +24,7 @@ const (
 // Sandbox is a host. It is safe for concurrent use.
 type Sandbox struct {
 	dialer *dialer
-	word   string        // printed by a command whose directory is not there
+	word   string        // marks what command lines print for us
 	gate   chan struct{} // one for each session that is open
 	ended  chan struct{} // a session has ended, for those that wait for one
 
@@ -34,7 +34,7 @@ type Sandbox struct {
 }
 
 func newSandbox(d *dialer) *Sandbox {
-	return &Sandbox{dialer: d, word: "sbsync-no-directory-" + rand.Text(), gate: make(chan struct{}, maxSessions), ended: make(chan struct{}, 1)}
+	return &Sandbox{dialer: d, word: "sbsync-" + rand.Text(), gate: make(chan struct{}, maxSessions), ended: make(chan struct{}, 1)}
 }
 
 // Capabilities says that all of Exec and Stream works.
@@ -58,7 +58,7 @@ func (s *Sandbox) Close() error {
 // one. An end by signal n gives 128+n.
 //
 // When ctx ends first, the command's process group gets SIGTERM, and SIGKILL two
-// seconds later. A connection that was lost is an error of kind
+// seconds later, by further commands. A connection that was lost is an error of kind
 // [provider.Unreachable]; the next command connects anew.
 func (s *Sandbox) Exec(ctx context.Context, cmd provider.Command) (provider.Result, error) {
 	return s.run(ctx, cmd)
@@ -90,7 +90,7 @@ func (s *Sandbox) run(ctx context.Context, cmd provider.Command) (provider.Resul
 	if err != nil {
 		return provider.Result{}, err
 	}
-	res, err := newProcess(session, link, cmd).run(ctx)
+	res, err := newProcess(session, link, cmd, s.word).run(ctx)
 	if err == nil && cmd.Dir != "" && noDirectory(res, s.word) {
 		return provider.Result{}, &provider.Error{Kind: provider.NotFound, Op: "exec", Err: fmt.Errorf("directory %q: %w", cmd.Dir, fs.ErrNotExist)}
 	}
@@ -116,7 +116,7 @@ func (s *Sandbox) start(ctx context.Context, line string) (*session, *link, erro
 		if err != nil {
 			return nil, nil, err
 		}
-		session, err := link.start(ctx, line)
+		session, err := link.start(ctx, line, s.word)
 		if !errors.Is(err, errBusy) {
 			return session, link, err
 		}

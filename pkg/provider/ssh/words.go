@@ -19,13 +19,15 @@ const (
 	maxArgs = 112 << 10
 )
 
-// commandLine makes the one string that an exec request carries. The word is
-// printed if the directory can't be entered.
+// commandLine makes the one string that an exec request carries. The first line
+// of its stderr is the word and the command's process id; if the directory can't
+// be entered, the second is the word alone.
 func commandLine(cmd provider.Command, word string) (string, error) {
 	if len(cmd.Args) == 0 {
 		return "", usage("exec: no command given", "")
 	}
 	var b strings.Builder
+	fmt.Fprintf(&b, "echo %s $$ >&2; ", word)
 	if cmd.Dir != "" {
 		if cmd.Dir[0] != '/' {
 			return "", usage(fmt.Sprintf("exec: directory %q is not absolute", cmd.Dir), "")
