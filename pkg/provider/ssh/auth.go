@@ -25,9 +25,12 @@ type login struct {
 	ask     func(ctx context.Context, question string) ([]byte, error)
 	pause   func(func()) // runs a function during which the clock stands still
 	agent   net.Conn
-	tried   []string // for people
-	passed  []string // keys that could not be used, and why
-	offered []string // methods that the server takes
+	once    sync.Once
+	keys    []candidate // not tried yet
+	tried   []string    // for people
+	passed  []string    // keys that could not be used, and why
+	locked  bool        // a key was taken, but nobody has its passphrase
+	offered []string    // methods that the server takes
 }
 
 func (l *login) close() {
@@ -36,22 +39,29 @@ func (l *login) close() {
 	}
 }
 
-// methods is for ssh.ClientConfig.
-func (l *login) methods() []ssh.AuthMethod {
-	return []ssh.AuthMethod{ssh.PublicKeysCallback(func() ([]ssh.Signer, error) { return l.signers(), nil })}
-}
-
-// watch takes note of what the server takes.
-func (l *login) watch(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
+// next is for ssh.ClientConfig: it gives one key after the other. The library's
+// own way gives up all keys if one of them can't sign, such as one whose
+// passphrase nobody types.
+func (l *login) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	l.offered = c.AllowedMethods
-	return nil, nil
+	if !slices.Contains(l.offered, "publickey") {
+		return nil, nil
+	}
+	l.once.Do(func() { l.keys = l.candidates() })
+	if len(l.keys) == 0 {
+		return nil, nil
+	}
+	key := l.keys[0]
+	l.keys = l.keys[1:]
+	l.tried = append(l.tried, fmt.Sprintf("%s (%s)", key.label, strings.TrimPrefix(key.public.Type(), "ssh-")))
+	return ssh.PublicKeys(key.Signer), nil
 }
 
-// signers are the keys in OpenSSH's order: those of the agent that the
+// candidates are the keys in OpenSSH's order: those of the agent that the
 // configuration names, other keys that it names, and, unless it wants only
 // these, what else the agent has. The usual files are no named ones: they come
 // after the agent.
-func (l *login) signers() []ssh.Signer {
+func (l *login) candidates() []candidate {
 	files := l.fileKeys()
 	held := l.agentKeys()
 	var named, others, rest []candidate
@@ -72,12 +82,7 @@ func (l *login) signers() []ssh.Signer {
 	if l.host.fromDefaults {
 		all = slices.Concat(named, rest, others)
 	}
-	signers := make([]ssh.Signer, len(all))
-	for i, c := range all {
-		signers[i] = c.Signer
-		l.tried = append(l.tried, fmt.Sprintf("%s (%s)", c.label, strings.TrimPrefix(c.public.Type(), "ssh-")))
-	}
-	return signers
+	return all
 }
 
 // candidate is a key that may open the door. Signer is nil if only its public
@@ -203,6 +208,7 @@ func (k *lockedKey) unlock() (ssh.Signer, error) {
 					return
 				}
 			}
+			k.login.locked = true
 			k.login.passed = append(k.login.passed, fmt.Sprintf("%s (%v)", k.name, k.err))
 		})
 	})

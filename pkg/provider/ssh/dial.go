@@ -174,7 +174,7 @@ func (d *dialer) handshake(ctx context.Context, conn net.Conn, h *host) (*ssh.Cl
 	}
 	defer login.close()
 	c, channels, requests, err := ssh.NewClientConn(conn, h.address(), &ssh.ClientConfig{
-		User: h.user, Auth: login.methods(), AuthCallback: login.watch,
+		User: h.user, AuthCallback: login.next,
 		HostKeyCallback: keys.callback, HostKeyAlgorithms: keys.algorithms(),
 		ClientVersion: "SSH-2.0-sbsync",
 	})
@@ -207,6 +207,9 @@ func (l *login) explain(err error) error {
 	case strings.Contains(text, "unable to authenticate"), strings.Contains(text, "too many authentication"), strings.Contains(text, "Too many authentication"):
 		e.Err = errors.New(l.story())
 		e.Hint = l.advice()
+	case l.locked:
+		e.Err = errors.New(l.story())
+		e.Hint = "ssh-add the key, or run sbsync on a terminal"
 	default:
 		e.Kind, e.Err = provider.Unreachable, fmt.Errorf("the connection ended: %w", err)
 		if strings.Contains(text, "overflow reading version") || strings.Contains(text, "EOF") {
