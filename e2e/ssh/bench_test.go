@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -41,7 +40,8 @@ type load struct {
 	make func(t *testing.T, dir string)
 }
 
-func loads() []load {
+func loads(t *testing.T) []load {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(5, 6))
 	check := func(t *testing.T, err error) {
 		t.Helper()
@@ -58,7 +58,9 @@ func loads() []load {
 			check(t, harness.WriteMany(dir, files))
 		}},
 	}
-	goSource := filepath.Join(runtime.GOROOT(), "src")
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	check(t, err)
+	goSource := filepath.Join(strings.TrimSpace(string(root)), "src")
 	if !*peers {
 		goSource = filepath.Join(goSource, "encoding")
 	}
@@ -107,7 +109,7 @@ func timed(t *testing.T, cmd *exec.Cmd) time.Duration {
 // peer's sbsync's are. The tools take turns.
 func TestAgainstPeers(t *testing.T) {
 	s := serve(t)
-	for _, l := range loads() {
+	for _, l := range loads(t) {
 		t.Run(l.name, func(t *testing.T) {
 			dir := t.TempDir()
 			source := dir + "/source"

@@ -254,7 +254,9 @@ func (r *revocable) Write(b []byte) (int, error) {
 // scripts may print something.
 const maxAnnounce = 64 << 10
 
-// announced keeps the end of stderr, without the line that has the process id.
+// announced keeps the end of stderr: what comes after the line that has the
+// process id. Before it, sshd and login scripts speak, not the command; that is
+// of interest only if the line never comes.
 type announced struct {
 	provider.Tail
 	word []byte
@@ -268,11 +270,11 @@ func (a *announced) Write(b []byte) (int, error) {
 		return a.Tail.Write(b)
 	}
 	a.head = append(a.head, b...)
-	before, after, found := bytes.Cut(a.head, a.word)
+	_, after, found := bytes.Cut(a.head, a.word)
 	if line, rest, ended := bytes.Cut(after, []byte("\n")); found && ended {
 		if pid, err := strconv.Atoi(string(line)); err == nil && pid > 1 {
 			a.pid <- pid
-			a.head = append(bytes.Clone(before), rest...)
+			a.head = rest
 		}
 		a.flush()
 	} else if len(a.head) > maxAnnounce {

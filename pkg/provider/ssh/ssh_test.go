@@ -348,7 +348,7 @@ func TestAnnounced(t *testing.T) {
 		want   string
 	}{
 		{[]string{"w 12\nerr"}, 12, "err"},
-		{[]string{"noise\nw", " 1", "2\n", "err"}, 12, "noise\nerr"},
+		{[]string{"noise\nw", " 1", "2\n", "err"}, 12, "err"},
 		{[]string{"w x\nerr"}, 0, "w x\nerr"},
 		{[]string{"no word"}, 0, "no word"},
 	} {
