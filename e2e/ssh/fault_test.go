@@ -4,6 +4,7 @@ package ssh
 
 import (
 	"bytes"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -154,37 +155,56 @@ func TestRebootedServer(t *testing.T) {
 // A connection on which nothing comes back is given up, and the next command
 // has a new one.
 func TestSilentServer(t *testing.T) {
-	providertest.NoLeaks(t)
-	s := serve(t)
-	sb, err := s.open(provider.Config{"keep_alive": "200ms"})
-	if err != nil {
-		t.Fatal(err)
+	for name, input := range map[string]func(t *testing.T) io.Reader{
+		"while idle":    func(t *testing.T) io.Reader { return endlessWait{t.Context().Done()} },
+		"while sending": func(*testing.T) io.Reader { return endlessZeros{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			providertest.NoLeaks(t)
+			s := serve(t)
+			sb, err := s.open(provider.Config{"keep_alive": "200ms"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			frozen := descendants(s.cmd.Process.Pid)
+			ended := make(chan error, 1)
+			go func() {
+				_, err := sb.Exec(t.Context(), provider.Command{Args: []string{"sh", "-c", "cat >/dev/null"}, Stdin: input(t)})
+				ended <- err
+			}()
+			// More than it takes to give up, with all well: nobody must.
+			select {
+			case err := <-ended:
+				t.Fatalf("it ended before anything happened: %v", err)
+			case <-time.After(1500 * time.Millisecond):
+			}
+			for _, pid := range frozen {
+				syscall.Kill(pid, syscall.SIGSTOP)
+			}
+			select {
+			case err := <-ended:
+				if provider.KindOf(err) != provider.Unreachable || !provider.IsTemporary(err) || !strings.Contains(err.Error(), "nothing was answered") {
+					t.Errorf("error %v of kind %v", err, provider.KindOf(err))
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("nobody notices")
+			}
+			for _, pid := range frozen {
+				syscall.Kill(pid, syscall.SIGCONT)
+			}
+			if res, err := sb.Exec(t.Context(), provider.Command{Args: []string{"echo", "again"}}); err != nil || string(res.Stdout) != "again\n" {
+				t.Errorf("after it: %q, %v", res.Stdout, err)
+			}
+			sb.Close()
+		})
 	}
-	frozen := descendants(s.cmd.Process.Pid)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := sb.Exec(t.Context(), provider.Command{Args: []string{"sh", "-c", "read x"}, Stdin: endlessWait{t.Context().Done()}})
-		ended <- err
-	}()
-	time.Sleep(300 * time.Millisecond)
-	for _, pid := range frozen {
-		syscall.Kill(pid, syscall.SIGSTOP)
-	}
-	select {
-	case err := <-ended:
-		if provider.KindOf(err) != provider.Unreachable || !provider.IsTemporary(err) || !strings.Contains(err.Error(), "nothing was answered") {
-			t.Errorf("error %v of kind %v", err, provider.KindOf(err))
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("nobody notices")
-	}
-	for _, pid := range frozen {
-		syscall.Kill(pid, syscall.SIGCONT)
-	}
-	if res, err := sb.Exec(t.Context(), provider.Command{Args: []string{"echo", "again"}}); err != nil || string(res.Stdout) != "again\n" {
-		t.Errorf("after it: %q, %v", res.Stdout, err)
-	}
-	sb.Close()
+}
+
+type endlessZeros struct{}
+
+func (endlessZeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
 }
 
 // endlessWait is an input that never comes.

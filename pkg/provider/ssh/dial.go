@@ -82,18 +82,19 @@ func (d *dialer) dial(ctx context.Context) (*link, error) {
 			l.close()
 			return nil, err
 		}
-		l.client, l.conns = client, append(l.conns, conn)
+		l.client, l.conns, l.heard = client, append(l.conns, conn), &conn.reads
 	}
 	l.target = d.hosts[len(d.hosts)-1]
 	l.watch()
 	return l, nil
 }
 
-func (d *dialer) hop(ctx context.Context, via *ssh.Client, h *host) (*ssh.Client, net.Conn, error) {
-	conn, err := d.connect(ctx, via, h)
+func (d *dialer) hop(ctx context.Context, via *ssh.Client, h *host) (*ssh.Client, *heardConn, error) {
+	raw, err := d.connect(ctx, via, h)
 	if err != nil {
 		return nil, nil, err
 	}
+	conn := &heardConn{Conn: raw}
 	client, err := d.handshake(ctx, conn, h)
 	if err != nil {
 		conn.Close()

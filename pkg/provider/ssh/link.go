@@ -31,7 +31,22 @@ type link struct {
 	once   sync.Once
 	lost   chan struct{} // closed when the connection has ended
 	silent atomic.Bool   // it was ended because nothing was answered
+	heard  *atomic.Int64 // counts what was read from the target
 	tasks  sync.WaitGroup
+}
+
+// heardConn counts its reads, as signs of life.
+type heardConn struct {
+	net.Conn
+	reads atomic.Int64
+}
+
+func (c *heardConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.reads.Add(1)
+	}
+	return n, err
 }
 
 // close ends the connection, without a word: a host that does not answer must
@@ -60,11 +75,13 @@ func (l *link) watch() {
 }
 
 // keepAlive asks, one question at a time, and ends a connection that is silent.
+// Whatever is heard counts: on a slow line the question waits behind megabytes of
+// data, whose receipt the host acknowledges meanwhile.
 func (l *link) keepAlive() {
 	tick := time.NewTicker(l.target.aliveEvery)
 	defer tick.Stop()
 	answered := make(chan struct{}, 1)
-	waiting, missed := false, 0
+	waiting, missed, heard := false, 0, l.heard.Load()
 	for {
 		select {
 		case <-l.lost:
@@ -72,6 +89,9 @@ func (l *link) keepAlive() {
 		case <-answered:
 			waiting, missed = false, 0
 		case <-tick.C:
+			if now := l.heard.Load(); now != heard {
+				heard, missed = now, 0
+			}
 			if waiting {
 				if missed++; missed >= l.target.aliveCount {
 					l.silent.Store(true)
