@@ -22,6 +22,28 @@ func TestNoisyLogin(t *testing.T) {
 	}
 }
 
+// A target of sbsync's own configuration needs no ssh config.
+func TestNamedTarget(t *testing.T) {
+	s := serve(t)
+	s.write("mine.yaml", `targets:
+  web:
+    provider: ssh
+    ref: 127.0.0.1
+    root: `+s.Path("root")+`
+    config: none
+    user: root
+    port: `+s.port+`
+    identity_file: `+s.Path("user")+`
+    known_hosts: `+s.Path("known_hosts")+`
+    keep_alive: 5s
+    connect_timeout: 20s
+`)
+	s.must("push", "--config", s.Path("mine.yaml"), s.Path("config"), "web:sub/file")
+	if s.read("root/sub/file") != s.read("config") {
+		t.Error("it is not there")
+	}
+}
+
 // An account without any rights, whose processes are not root's.
 func TestOrdinaryUser(t *testing.T) {
 	s := serve(t)

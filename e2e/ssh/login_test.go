@@ -65,10 +65,15 @@ func TestChangedHostKey(t *testing.T) {
 func TestKnownHosts(t *testing.T) {
 	for name, prepare := range map[string]func(*server){
 		"hashed": func(s *server) { s.run("ssh-keygen", "-H", "-f", s.Path("known_hosts")) },
-		"another type than the server prefers": func(s *server) {
+		"an RSA key, though there is another one": func(s *server) {
 			s.keygen("rsa", "-t", "rsa", "-b", "2048", "-N", "")
 			s.restart("HostKey " + s.Path("rsa"))
 			s.write("known_hosts", "[127.0.0.1]:"+s.port+" "+s.read("rsa.pub"))
+		},
+		"an Ed25519 key, though there are others": func(s *server) {
+			s.keygen("rsa", "-t", "rsa", "-b", "2048", "-N", "")
+			s.keygen("ecdsa", "-t", "ecdsa", "-N", "")
+			s.restart("HostKey " + s.Path("rsa") + "\nHostKey " + s.Path("ecdsa"))
 		},
 		"certificate authority": func(s *server) {
 			s.keygen("ca")
