@@ -99,6 +99,27 @@ func TestKilledClient(t *testing.T) {
 	}
 }
 
+// A killed pull leaves no process there that goes on reading.
+func TestKilledPull(t *testing.T) {
+	st := setStage(t)
+	for _, route := range []string{"stream", "base64"} {
+		for delay := range 5 {
+			cmd := st.sbsync("pull", "--route", route, "ssh:box:"+st.source, st.Path("back"))
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Duration(100+80*delay) * time.Millisecond)
+			cmd.Process.Kill()
+			cmd.Wait()
+			if left := st.Gone(15 * time.Second); len(left) > 0 {
+				t.Fatalf("still running: %q", left)
+			}
+		}
+	}
+	st.must("pull", "--delete", "ssh:box:"+st.source, st.Path("back"))
+	same(t, st.Path("back"), st.source)
+}
+
 // Ctrl-C ends what runs there.
 func TestInterruptedClient(t *testing.T) {
 	st := setStage(t)

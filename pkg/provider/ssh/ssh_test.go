@@ -28,6 +28,8 @@ type fakeServer struct {
 	t    *testing.T
 	addr string
 	env  environment
+	// private is the user's key.
+	private ed25519.PrivateKey
 	// exec answers an exec request on a channel. It closes the channel.
 	exec func(line string, ch ssh.Channel, req *ssh.Request)
 	// refuse, if set, is the answer to each new session.
@@ -58,7 +60,8 @@ func newFakeServer(t *testing.T) *fakeServer {
 		t.Fatal(err)
 	}
 	s := &fakeServer{t: t, addr: l.Addr().String()}
-	block, err := ssh.MarshalPrivateKeyWithPassphrase(private, "", []byte("secret"))
+	s.private = private
+	block, err := ssh.MarshalPrivateKey(private, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +120,19 @@ func (s *fakeServer) serve(conn net.Conn, config *ssh.ServerConfig) {
 	}
 }
 
-// sandbox is one for the server, whose key has the passphrase that is typed.
+// lock gives the user's key a passphrase. It is slow, on purpose.
+func (s *fakeServer) lock() {
+	s.t.Helper()
+	block, err := ssh.MarshalPrivateKeyWithPassphrase(s.private, "", []byte("secret"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.env.home, ".ssh", "id_ed25519"), pem.EncodeToMemory(block), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// sandbox is one for the server; a passphrase is answered by what is typed.
 func (s *fakeServer) sandbox(typed string) *Sandbox {
 	s.t.Helper()
 	d, err := prepare(s.addr, provider.Config{"config": "none"}, s.env)
@@ -150,6 +165,7 @@ func exitWith(code int, ch ssh.Channel, req *ssh.Request) {
 func TestPassphrases(t *testing.T) {
 	providertest.NoLeaks(t)
 	s := newFakeServer(t)
+	s.lock()
 	s.exec = func(_ string, ch ssh.Channel, r *ssh.Request) { exitWith(3, ch, r) }
 	sb := s.sandbox("secret")
 	if res, err := sb.Exec(t.Context(), provider.Command{Args: []string{"x"}}); err != nil || res.ExitCode != 3 {
@@ -169,6 +185,7 @@ func TestPassphrases(t *testing.T) {
 func TestLockedKeyIsPassedOver(t *testing.T) {
 	providertest.NoLeaks(t)
 	s := newFakeServer(t)
+	s.lock()
 	s.exec = func(_ string, ch ssh.Channel, r *ssh.Request) { exitWith(3, ch, r) }
 	key, private := newSigner(t)
 	block, err := ssh.MarshalPrivateKey(private, "")
