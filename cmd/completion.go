@@ -1,10 +1,12 @@
 package cmd
 
 import (
+	"context"
 	"io"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -87,14 +89,17 @@ func (a *app) completeOnlyTarget(_ *cobra.Command, args []string, word string) (
 }
 
 // completeTarget offers providers and named targets, and directories for
-// local:. It connects to nothing.
+// local:. Other providers may be asked for their sandboxes.
 func (a *app) completeTarget(word string) (completion, cobra.ShellCompDirective) {
 	const noSpace = cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	if path, ok := strings.CutPrefix(word, "local:"); ok {
 		return withPrefix("local:", localDirs(path)), noSpace
 	}
-	if provider.IsHostPath(word, runtime.GOOS) || strings.Contains(word, ":") {
+	if provider.IsHostPath(word, runtime.GOOS) {
 		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if name, ref, ok := strings.Cut(word, ":"); ok {
+		return a.completeRef(name, ref), noSpace
 	}
 	var words completion
 	if c, err := loadConfig(a.out.configFile); err == nil {
@@ -108,6 +113,37 @@ func (a *app) completeTarget(word string) (completion, cobra.ShellCompDirective)
 	words = slices.DeleteFunc(words, func(s string) bool { return !strings.HasPrefix(s, word) })
 	slices.Sort(words)
 	return words, noSpace
+}
+
+// completeTime is how long somebody who pressed Tab is kept waiting.
+const completeTime = 2 * time.Second
+
+// completeRef offers the sandboxes of a driver that knows them. A reference
+// that has its path already has an end.
+func (a *app) completeRef(name, ref string) completion {
+	if strings.Contains(ref, ":/") || !a.drivers.Has(name) {
+		return nil
+	}
+	driver, err := a.drivers.Lookup(name)
+	if err != nil {
+		return nil
+	}
+	completer, ok := driver.(provider.Completer)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completeTime)
+	defer cancel()
+	refs, err := completer.Complete(ctx, ref)
+	if err != nil {
+		return nil
+	}
+	var words completion
+	for _, r := range refs {
+		words = append(words, name+":"+r+":/")
+	}
+	slices.Sort(words)
+	return words
 }
 
 // completeFlagValues offers the words of all flags that take one of a few, and

@@ -37,6 +37,15 @@ func complete(t *testing.T, args ...string) []string {
 func TestCompletion(t *testing.T) {
 	inProject(t, "targets: {dev: {provider: local, root: /x}}\n", "")
 	dir := t.TempDir()
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("USERPROFILE", home) // on Windows
+	if err := os.Mkdir(filepath.Join(home, ".ssh"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(home, ".ssh", "config"), []byte("Host web build-1 *.example.com !x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"sub", ".hidden"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
@@ -48,13 +57,16 @@ func TestCompletion(t *testing.T) {
 		want []string
 	}{
 		{[]string{"pu"}, []string{"pull", "push"}},
-		{[]string{"push", "src", ""}, []string{"dev", "local:"}},
+		{[]string{"push", "src", ""}, []string{"dev", "local:", "ssh:"}},
 		{[]string{"push", "src", "l"}, []string{"local:"}},
 		{[]string{"push", "src", local}, []string{local + "sub/"}},
 		{[]string{"push", "src", local + ".h"}, []string{local + ".hidden/"}},
 		{[]string{"push", "src", "local:"}, []string{"local:/"}},
 		{[]string{"push", "src", "local:rel"}, nil},
 		{[]string{"push", "src", "unknown:x"}, nil},
+		{[]string{"push", "src", "ssh:"}, []string{"ssh:build-1:/", "ssh:web:/"}},
+		{[]string{"push", "src", "ssh:me@w"}, []string{"ssh:me@web:/"}},
+		{[]string{"pull", "ssh:web:/x"}, nil},
 		{[]string{"push", ""}, nil},
 		{[]string{"push", "--ops", "f", "d"}, []string{"dev"}},
 		{[]string{"pull", "d"}, []string{"dev"}},
@@ -75,7 +87,7 @@ func TestCompletion(t *testing.T) {
 // Completing must not fail, nor say anything, because of a slip in a file.
 func TestCompletionWithBrokenConfig(t *testing.T) {
 	inProject(t, "tragets: {}\n", "")
-	if got := complete(t, "push", "src", ""); !slices.Equal(got, []string{"local:"}) {
+	if got := complete(t, "push", "src", ""); !slices.Equal(got, []string{"local:", "ssh:"}) {
 		t.Errorf("offers %q", got)
 	}
 }

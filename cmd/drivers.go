@@ -3,6 +3,7 @@ package cmd
 import (
 	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/provider/local"
+	"github.com/sbsync/sbsync/pkg/provider/ssh"
 )
 
 // drivers returns the providers that this program knows. It is the one place
@@ -10,6 +11,7 @@ import (
 func drivers() *provider.Registry {
 	return provider.NewRegistry(
 		local.Driver{},
+		ssh.Driver{},
 	)
 }
 
