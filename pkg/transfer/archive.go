@@ -212,6 +212,11 @@ func digestLine(sum hash.Hash) string {
 	return hex.EncodeToString(sum.Sum(nil)) + "\n"
 }
 
+// size is the length of the lists.
+func (d *digestList) size() int64 {
+	return int64(len(d.names) + len(d.odd) + len(d.nameSums) + len(d.oddSums))
+}
+
 // write appends the lists as members, named apart from other archives' by id,
 // and starts the next lists.
 func (d *digestList) write(w archive, id string) error {

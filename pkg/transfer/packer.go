@@ -29,7 +29,13 @@ func (p *chunker) newPacker(compress bool) *packer {
 }
 
 // size is how many bytes the archive has at most.
-func (k *packer) size() int64 { return int64(k.buf.Len()) + k.pending }
+func (k *packer) size() int64 {
+	n := int64(k.buf.Len()) + k.pending
+	if plain, ok := k.w.(*plainArchive); ok {
+		n += plain.held()
+	}
+	return n
+}
 
 func (k *packer) add(n int64) {
 	k.raw += n
@@ -55,7 +61,7 @@ func (k *packer) parents(dir string) error {
 			return err
 		}
 	}
-	k.add(entryOverhead)
+	k.add(entrySize(tree.Entry{Path: dir}))
 	return k.w.WriteHeader(tarball.Header{Name: member(dir), Type: tarball.Directory, Mode: 0o700})
 }
 

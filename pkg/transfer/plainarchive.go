@@ -104,6 +104,11 @@ func (a *plainArchive) WriteBytes(h tarball.Header, b []byte) error {
 // Flush has nothing to do: contents are written at once, the script at the end.
 func (a *plainArchive) Flush() error { return nil }
 
+// held is the length of the script so far.
+func (a *plainArchive) held() int64 {
+	return int64(a.script.Len() + a.after.Len() + 3*a.batch.size)
+}
+
 // Close writes the script.
 func (a *plainArchive) Close() error {
 	a.batch.flush()

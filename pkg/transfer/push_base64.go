@@ -181,7 +181,7 @@ func (p *chunker) enter() string {
 // add puts a small entry into the current archive, and sends that when it is
 // full.
 func (p *chunker) add(e tree.Entry) error {
-	if p.pack != nil && p.full(e.Size) {
+	if p.pack != nil && p.full(e) {
 		if err := p.flush(); err != nil {
 			return err
 		}
@@ -202,32 +202,38 @@ func (p *chunker) add(e tree.Entry) error {
 	if err != nil {
 		return err
 	}
-	p.pack.add(e.Size + entryOverhead)
+	p.pack.add(entrySize(e))
 	return nil
 }
 
-// entryOverhead is more than an entry's header and digest take, compressed or
-// not, unless its name is very long.
-const entryOverhead = 1 << 10
+// entrySize is more than an entry takes in an archive, compressed or not: its
+// content, header and PAX records, each padded.
+func entrySize(e tree.Entry) int64 {
+	return e.Size + 3<<10 + 2*int64(len(e.Path)+len(e.Link))
+}
 
-// full says whether the archive has no room for a file of so many bytes. What
-// compression makes of the last entries is only known once they are flushed.
-func (p *chunker) full(size int64) bool {
-	k := p.pack
-	if k.raw+size > p.sizes.raw {
+// archiveEnd is more than the end of an archive takes: the headers of the
+// digest lists, and what marks the end.
+const archiveEnd = 5 << 10
+
+// full says whether the archive has no room for an entry. What compression
+// makes of the last entries is only known once they are flushed.
+func (p *chunker) full(e tree.Entry) bool {
+	k, more := p.pack, entrySize(e)+p.s.digests.size()+archiveEnd
+	if k.raw+e.Size > p.sizes.raw {
 		return true
 	}
 	limit := p.sizes.packed
 	if !k.gzip {
 		limit = p.sizes.plain
 	}
-	if k.size()+size+entryOverhead <= limit {
+	if k.size()+more <= limit {
 		return false
 	}
 	if k.pending > limit/8 {
 		k.sync()
 	}
-	return k.size()+size+entryOverhead > limit
+	return k.size()+more > limit
 }
 
 // flush sends the current archive.
