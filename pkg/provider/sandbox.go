@@ -139,7 +139,8 @@ type Streamer interface {
 type Filer interface {
 	// PutFiles writes files at absolute paths, in as few requests as it can.
 	// Parents are made. Modes and times are whatever the API makes of them.
-	// Errors of single files come joined, each a *[FileError].
+	// Errors of single files come joined, each a *[FileError]. A file is opened
+	// when those before it have been read, so that it may depend on them.
 	PutFiles(ctx context.Context, files []PutFile) error
 	// GetFile writes the file's bytes from offset on to w. It fails if fewer
 	// bytes arrive than the provider promised.
@@ -149,7 +150,7 @@ type Filer interface {
 // PutFile is a file for [Filer.PutFiles].
 type PutFile struct {
 	Path string
-	Size int64
+	Size int64 // in bytes; -1: not known before it was read
 	// Open is called once per attempt.
 	Open func() (io.ReadCloser, error)
 }
