@@ -39,6 +39,7 @@ type sender struct {
 	written  int              // members that are not directories
 	sizes    sizeList         // of the files among them
 	largest  int64            // content that an archive takes of one file; 0: any
+	skip     map[string]bool  // files that travel beside the archive
 }
 
 // outcome returns the files that were not sent, and how many bytes more than

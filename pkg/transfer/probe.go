@@ -79,7 +79,7 @@ func verdicts(r *runner, f *facts) []RouteVerdict {
 	list := []RouteVerdict{
 		{Route: Sync, Why: "the provider does not do whole operations"},
 		{Route: Stream, OK: caps.Stream && caps.HalfClose && hasTar(f), Why: streamVerdict(caps, f)},
-		{Route: Bulk, Why: "the provider has no bulk API"},
+		{Route: Bulk, OK: caps.Files && hasTar(f), Why: bulkVerdict(caps, f)},
 		{Route: Base64, OK: f.tools["base64"], Why: "works over exec alone"},
 	}
 	if !f.tools["base64"] {
@@ -114,6 +114,16 @@ func streamVerdict(caps provider.Capabilities, f *facts) string {
 		return "the sandbox has no GNU or BusyBox tar"
 	}
 	return fmt.Sprintf("the sandbox streams and has %s tar", f.tar)
+}
+
+func bulkVerdict(caps provider.Capabilities, f *facts) string {
+	switch {
+	case !caps.Files:
+		return "the provider has no bulk API"
+	case !hasTar(f):
+		return "the sandbox has no GNU or BusyBox tar"
+	}
+	return bulkReason(f)
 }
 
 func note(caps provider.Capabilities) string {

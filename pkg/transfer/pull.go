@@ -226,6 +226,7 @@ type puller struct {
 	arrived map[string]tree.Entry // files that had changed before they were read, as they came
 	digests map[string]string     // of what was received, if digests are compared
 	at      position
+	bulk    *bulkPull // on the bulk route
 }
 
 func (g *puller) pull(src *tree.Snapshot, rules *tree.Rules) error {

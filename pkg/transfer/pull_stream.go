@@ -23,7 +23,7 @@ import (
 // fetch receives the contents of files into the stage, by the route that the
 // sandbox offers.
 func (g *puller) fetch(files []tree.Entry) error {
-	if g.opt.Verify || !g.canStream() {
+	if g.opt.Verify || !g.canStream() && !g.takesBulk(g.facts) {
 		g.digests = map[string]string{}
 	}
 	var err error
@@ -43,8 +43,16 @@ func (g *puller) fetch(files []tree.Entry) error {
 		g.report.Digests = g.report.Digests || g.opt.Verify
 	case g.opt.Route == Stream:
 		return routeError(Stream, "the sandbox has no GNU or BusyBox tar")
+	case g.takesBulk(g.facts):
+		err = g.fetchBulk(files)
+		if err == nil && g.opt.Verify {
+			err = g.verify(files)
+		}
+		g.report.Digests = g.report.Digests || g.opt.Verify
+	case g.opt.Route == Bulk:
+		return routeError(Bulk, "the sandbox has no GNU or BusyBox tar")
 	default:
-		why := "the sandbox only executes commands"
+		why := g.onlyExec()
 		if g.opt.Route == Base64 {
 			why = "asked for"
 		} else if g.session.Streams() {
@@ -116,7 +124,11 @@ func (g *puller) fetchArchive(files []tree.Entry) error {
 		name := g.remoteName(e)
 		asked[name], missing[name] = e, e
 	}
-	exit, err := g.runTar(files, missing)
+	run := g.runTar
+	if g.bulk != nil {
+		run = g.bulk.runTar
+	}
+	exit, err := run(files, missing)
 	if err != nil {
 		return err
 	}
@@ -147,22 +159,12 @@ func (g *puller) fetchArchive(files []tree.Entry) error {
 // needs, one after the other. Where they end is marked by a random word, put
 // there once the whole reply has arrived.
 func (g *puller) runTar(files []tree.Entry, missing map[string]tree.Entry) (*script.ExitError, error) {
-	var names bytes.Buffer
-	for _, e := range files {
-		names.WriteString("./" + g.remoteName(e) + "\x00")
-	}
-	h := ""
-	if g.symlinks(g.mapping) == Follow {
-		h = "h"
-	}
-	command := "input \"$@\" | tar --null --no-recursion --hard-dereference -H gnu -b 128 -c" + h + "f - -T -\n"
-	if g.facts.tar != "gnu" {
-		command = "input \"$@\" | xargs -0 tar -c" + h + "f - --no-recursion --\n"
-	}
+	names := g.nameList(files)
+	command := g.tarCommand() + "\n"
 	rx, end := g.newReceiver(missing), "sbsync-end-"+script.Word()
 	body := "cd -P -- " + script.Quote(g.dir) + " || die 81 'the directory is gone'\n" + command
 	var cut error
-	_, err := g.session.Run(g.ctx, script.Script{Label: "pull", Body: body, Input: bytes.NewReader(names.Bytes()), InputSize: int64(names.Len()),
+	_, err := g.session.Run(g.ctx, script.Script{Label: "pull", Body: body, Input: bytes.NewReader(names), InputSize: int64(len(names)),
 		Consume: func(reply io.Reader) error {
 			err := rx.archive(io.MultiReader(reply, strings.NewReader(end+"\n")), end)
 			if werr := rx.wait(); err == nil {
@@ -183,6 +185,28 @@ func (g *puller) runTar(files []tree.Entry, missing map[string]tree.Entry) (*scr
 		err = cut
 	}
 	return nil, err
+}
+
+// nameList are the names of files as tar's input.
+func (g *puller) nameList(files []tree.Entry) []byte {
+	var names bytes.Buffer
+	for _, e := range files {
+		names.WriteString("./" + g.remoteName(e) + "\x00")
+	}
+	return names.Bytes()
+}
+
+// tarCommand is a command whose input is a nameList and whose output is the
+// archive.
+func (g *puller) tarCommand() string {
+	h := ""
+	if g.symlinks(g.mapping) == Follow {
+		h = "h"
+	}
+	if g.facts.tar != "gnu" {
+		return "input \"$@\" | xargs -0 tar -c" + h + "f - --no-recursion --"
+	}
+	return "input \"$@\" | tar --null --no-recursion --hard-dereference -H gnu -b 128 -c" + h + "f - -T -"
 }
 
 // receiver takes an archive apart. Small files are written by a few workers,

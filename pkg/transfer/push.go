@@ -285,13 +285,18 @@ func (c *carrier) route() (push func(context.Context) error, route Route, why st
 		return c.pushStream, Stream, "the sandbox streams and has " + c.facts.tar + " tar", nil
 	case c.opt.Route == Stream:
 		return nil, "", "", routeError(Stream, "the sandbox has no GNU or BusyBox tar")
+	case c.takesBulk(c.facts):
+		c.report.Digests = c.report.Digests || c.opt.Verify
+		return c.pushBulk, Bulk, bulkReason(c.facts), nil
+	case c.opt.Route == Bulk:
+		return nil, "", "", routeError(Bulk, "the sandbox has no GNU or BusyBox tar")
 	case c.session.Streams():
 		c.session = script.NewSession(c.sandbox, true)
 		why = "the sandbox has no GNU or BusyBox tar"
 	case c.opt.Route == Base64:
 		why = "asked for"
 	default:
-		why = "the sandbox only executes commands"
+		why = c.onlyExec()
 	}
 	c.report.Digests = true
 	return c.pushBase64, Base64, why, nil

@@ -142,6 +142,9 @@ func (c *carrier) writeEntry(w archive, s *sender, e tree.Entry) error {
 		s.progress(1, 0)
 		return w.WriteHeader(h)
 	}
+	if s.skip[e.Path] {
+		return nil
+	}
 	return s.file(w, e)
 }
 

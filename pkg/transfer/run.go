@@ -183,11 +183,33 @@ func (r *runner) open() error {
 		r.session = script.NewSession(r.sandbox, false)
 		return nil
 	case Bulk:
-		return routeError(Bulk, "the provider has no bulk API")
+		if _, ok := provider.FilerOf(r.sandbox); !ok {
+			return routeError(Bulk, "the provider has no bulk API")
+		}
+		r.session = script.NewSession(r.sandbox, true)
+		return nil
 	case Sync:
 		return routeError(Sync, "the provider does not do whole operations")
 	}
 	return provider.New(provider.Usage, "no route "+string(r.opt.Route), "routes are auto, sync, stream, bulk and base64")
+}
+
+// takesBulk says whether the bulk route is allowed and can be taken.
+func (r *runner) takesBulk(f *facts) bool {
+	_, ok := provider.FilerOf(r.sandbox)
+	return ok && hasTar(f) && (r.opt.Route == Bulk || r.opt.Route == Auto || r.opt.Route == "")
+}
+
+func bulkReason(f *facts) string {
+	return "the provider has a bulk API, and the sandbox has " + f.tar + " tar"
+}
+
+// onlyExec is why the base64 route is taken where nobody asked for it.
+func (r *runner) onlyExec() string {
+	if _, ok := provider.FilerOf(r.sandbox); ok {
+		return "the sandbox has no GNU or BusyBox tar"
+	}
+	return "the sandbox only executes commands"
 }
 
 func routeError(route Route, why string) error {
