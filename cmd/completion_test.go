@@ -57,7 +57,7 @@ func TestCompletion(t *testing.T) {
 		want []string
 	}{
 		{[]string{"pu"}, []string{"pull", "push"}},
-		{[]string{"push", "src", ""}, []string{"dev", "local:", "ssh:"}},
+		{[]string{"push", "src", ""}, []string{"daytona:", "dev", "local:", "ssh:"}},
 		{[]string{"push", "src", "l"}, []string{"local:"}},
 		{[]string{"push", "src", local}, []string{local + "sub/"}},
 		{[]string{"push", "src", local + ".h"}, []string{local + ".hidden/"}},
@@ -68,11 +68,11 @@ func TestCompletion(t *testing.T) {
 		{[]string{"push", "src", "ssh:me@w"}, []string{"ssh:me@web:/"}},
 		{[]string{"pull", "ssh:web:/x"}, nil},
 		{[]string{"push", ""}, nil},
-		{[]string{"push", "--ops", "f", "d"}, []string{"dev"}},
-		{[]string{"pull", "d"}, []string{"dev"}},
+		{[]string{"push", "--ops", "f", "de"}, []string{"dev"}},
+		{[]string{"pull", "de"}, []string{"dev"}},
 		{[]string{"pull", "dev", ""}, nil},
 		{[]string{"probe", "dev", ""}, nil},
-		{[]string{"diff", "d"}, []string{"dev"}},
+		{[]string{"diff", "de"}, []string{"dev"}},
 		{[]string{"push", "--symlinks", ""}, []string{"preserve", "follow", "skip", "reject"}},
 		{[]string{"probe", "--route", ""}, []string{"auto", "sync", "stream", "bulk", "base64"}},
 		{[]string{"completion", "z"}, []string{"zsh"}},
@@ -87,7 +87,7 @@ func TestCompletion(t *testing.T) {
 // Completing must not fail, nor say anything, because of a slip in a file.
 func TestCompletionWithBrokenConfig(t *testing.T) {
 	inProject(t, "tragets: {}\n", "")
-	if got := complete(t, "push", "src", ""); !slices.Equal(got, []string{"local:", "ssh:"}) {
+	if got := complete(t, "push", "src", ""); !slices.Equal(got, []string{"daytona:", "local:", "ssh:"}) {
 		t.Errorf("offers %q", got)
 	}
 }

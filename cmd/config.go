@@ -46,7 +46,7 @@ type namedTarget struct {
 }
 
 // trustedOnly are the settings that only a trusted file may make.
-func trustedOnly() []string { return []string{"allow-external-symlinks", "force", "set-id"} }
+func trustedOnly() []string { return []string{"allow-external-symlinks", "force", "set-id", "start"} }
 
 // settingNames are the flags whose defaults can be configured. In the
 // environment, dry-run and config can be set as well.

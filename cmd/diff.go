@@ -52,6 +52,9 @@ func (a *app) diff(cmd *cobra.Command, flags *transferFlags, args []string, exit
 	if err != nil {
 		return err
 	}
+	if err := t.mayStart(flags.start, cmd.Flags().Changed("start")); err != nil {
+		return err
+	}
 	opt.DryRun = true
 	ops, err := a.operations(flags, dir, t, []string{host})
 	if err != nil {

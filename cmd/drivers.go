@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/provider/daytona"
 	"github.com/sbsync/sbsync/pkg/provider/local"
 	"github.com/sbsync/sbsync/pkg/provider/ssh"
 )
@@ -10,6 +11,7 @@ import (
 // that names them.
 func drivers() *provider.Registry {
 	return provider.NewRegistry(
+		daytona.Driver{},
 		local.Driver{},
 		ssh.Driver{},
 	)

@@ -30,6 +30,7 @@ type transferFlags struct {
 	total, file     sizeValue
 	chunk           sizeValue
 	opsFile         string
+	start           bool
 }
 
 func newTransferFlags() *transferFlags {
@@ -59,6 +60,7 @@ func (f *transferFlags) register(fs *pflag.FlagSet) {
 	registerRoute(fs, &o.Route)
 	fs.StringArrayVar(&o.SandboxRoots, "root", nil, "refuse paths outside of this sandbox `DIR` (repeatable)")
 	fs.StringArrayVar(&o.HostRoots, "host-root", nil, "refuse paths outside of this `DIR` of this machine (repeatable)")
+	fs.BoolVar(&f.start, "start", false, "start the sandbox first if it is stopped")
 	registerPatience(fs, o)
 	fs.IntVar(&o.Limits.Entries, "limit-entries", o.Limits.Entries, "refuse trees of more than `N` entries (0: no limit)")
 	fs.Var(&f.total, "limit-total", "refuse transfers of more bytes (0: no limit)")

@@ -19,6 +19,8 @@ type printer interface {
 	transfer.Observer
 	// began is called once, before anything else.
 	began(start runStart)
+	// note tells what a person waits for before the run.
+	note(text string)
 	// ended shows the report of a run that began. The error that ended it, if
 	// any, is shown later by showError.
 	ended(r *transfer.Report, failed bool)

@@ -251,6 +251,12 @@ func (p *jsonPrinter) printWarning(path, message string, skipped bool) {
 	p.print(e)
 }
 
+func (p *jsonPrinter) note(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.print(logEvent{Event: "log", Message: text})
+}
+
 func (p *jsonPrinter) Log(text string) {
 	if !p.verbose {
 		return

@@ -129,6 +129,14 @@ func (p *textPrinter) Warn(problem tree.Problem) {
 	p.line("%s %s", p.paint("33", "warning:"), text)
 }
 
+func (p *textPrinter) note(text string) {
+	if !p.flags.quiet {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.line("%s", printable(text))
+	}
+}
+
 func (p *textPrinter) Log(text string) { p.verbosef("%s", printable(text)) }
 
 func (p *textPrinter) verbosef(format string, args ...any) {

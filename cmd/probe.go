@@ -104,7 +104,7 @@ func (a *app) probeTarget(ctx context.Context, t *target, opt transfer.Options) 
 	p := a.newPrinter()
 	p.Log(a.config.describe())
 	opt.Observer = p
-	sandbox, err := a.open(ctx, t, p.Log)
+	sandbox, err := a.open(ctx, t, p.Log, nil)
 	if err != nil {
 		return nil, err
 	}

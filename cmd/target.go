@@ -16,6 +16,7 @@ type target struct {
 	provider.Target
 	driver provider.Driver
 	named  *namedTarget // nil if it was written in full
+	start  bool         // start the sandbox first if it is at rest
 }
 
 // parseTarget reads a target argument.
@@ -34,6 +35,16 @@ func (c *config) named() map[string]provider.Named {
 		named[name] = t.Named
 	}
 	return named
+}
+
+// mayStart takes note of --start, which not every provider has a use for: what
+// was typed is then a mistake, what was configured is not.
+func (t *target) mayStart(start, typed bool) error {
+	if _, ok := t.driver.(provider.Starter); !ok && start && typed {
+		return usageError("leave it out", "--start: %s has no sandboxes to start", t.Provider)
+	}
+	t.start = start
+	return nil
 }
 
 // label is how messages call the sandbox.
@@ -56,14 +67,20 @@ func (t *target) path() string {
 }
 
 // open connects to the target's sandbox. Settings of the provider's section
-// come first, those of the named target over them.
-func (a *app) open(ctx context.Context, t *target, log func(string)) (transfer.Target, error) {
+// come first, those of the named target over them. note is told what takes a
+// while before that.
+func (a *app) open(ctx context.Context, t *target, log, note func(string)) (transfer.Target, error) {
 	settings := make(provider.Config)
 	for _, word := range append(t.driver.Aliases(), t.driver.Name()) {
 		maps.Copy(settings, a.config.providers[word])
 	}
 	if t.named != nil {
 		maps.Copy(settings, t.named.settings)
+	}
+	if starter, ok := t.driver.(provider.Starter); ok && t.start {
+		if err := starter.Start(ctx, t.Ref, settings, note); err != nil {
+			return transfer.Target{}, err
+		}
 	}
 	sandbox, err := t.driver.Open(ctx, t.Ref, settings)
 	if err != nil {

@@ -52,6 +52,9 @@ func (a *app) transfer(cmd *cobra.Command, flags *transferFlags, dir transfer.Di
 	if err != nil {
 		return err
 	}
+	if err := t.mayStart(flags.start, cmd.Flags().Changed("start")); err != nil {
+		return err
+	}
 	ops, err := a.operations(flags, dir, t, host)
 	if err != nil {
 		return err
@@ -124,7 +127,7 @@ func (a *app) run(ctx context.Context, start runStart, t *target, ops []transfer
 	if err := transfer.Check(start.direction, ops, opt); err != nil {
 		return nil, err
 	}
-	sandbox, err := a.open(ctx, t, p.Log)
+	sandbox, err := a.open(ctx, t, p.Log, p.note)
 	if err != nil {
 		return nil, err
 	}
