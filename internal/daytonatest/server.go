@@ -71,7 +71,7 @@ func Open(t testing.TB, opts Options) *Server {
 	if opts.State == "" {
 		opts.State = "started"
 	}
-	s := &Server{opts: opts, state: opts.State, running: map[*exec.Cmd]bool{}, stop: make(chan struct{})}
+	s := &Server{opts: opts, state: opts.State, starting: opts.Starting, running: map[*exec.Cmd]bool{}, stop: make(chan struct{})}
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = s.http.URL + "/api"
 	t.Cleanup(func() {

@@ -9,8 +9,10 @@ package daytona
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -87,10 +89,6 @@ func (c *control) get(ctx context.Context, op, ref string) (found *sdk.Sandbox, 
 	return found, err
 }
 
-// unknownState is what the SDK's model says of a state that it does not know
-// (snapshotting, forking, paused and others came after v0.145.0).
-const unknownState = "is not a valid SandboxState"
-
 // fail gives an error of the SDK its kind.
 func (c *control) fail(ctx context.Context, op, ref string, err error) error {
 	if err == nil {
@@ -99,9 +97,8 @@ func (c *control) fail(ctx context.Context, op, ref string, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return cause // the SDK makes a text of it
 	}
-	if text := err.Error(); strings.Contains(text, unknownState) {
-		word, _, _ := strings.Cut(text[:strings.Index(text, unknownState)], "\n")
-		return atRest(ref, lastWord(word))
+	if state := unknownState(err); state != "" {
+		return atRest(ref, state)
 	}
 	e := sdkError(err, c.secrets)
 	e.Op = op
@@ -112,12 +109,18 @@ func (c *control) fail(ctx context.Context, op, ref string, err error) error {
 	return e
 }
 
-func lastWord(text string) string {
-	words := strings.Fields(text)
-	if len(words) == 0 {
-		return "unknown"
+// unknownState is a sandbox's state that the SDK does not know, and fails for
+// (paused, snapshotting, forking and others came after v0.145.0). The SDK then
+// has the whole answer for a message.
+func unknownState(err error) string {
+	base := sdkBase(err)
+	var answer struct {
+		State string `json:"state"`
 	}
-	return words[len(words)-1]
+	if base.StatusCode != http.StatusOK || json.Unmarshal([]byte(base.Message), &answer) != nil || answer.State == string(apiclient.SANDBOXSTATE_STARTED) {
+		return ""
+	}
+	return answer.State
 }
 
 // atRest is the error for a sandbox that does not run.
@@ -191,8 +194,8 @@ func (Driver) Start(ctx context.Context, ref string, cfg provider.Config, progre
 }
 
 // start asks the control plane to start a sandbox. The SDK then waits by
-// itself, silently and at least a second; a short deadline keeps it from that,
-// since what the sandbox does is seen in its state.
+// itself, silently; a deadline bounds that, and the caller waits on with lines
+// of progress.
 func (c *control) start(ctx context.Context, ref string, found *sdk.Sandbox) error {
 	return provider.RetryPolicy{}.Do(ctx, "start", func(ctx context.Context) error {
 		err := found.StartWithTimeout(ctx, provider.DialTimeout)

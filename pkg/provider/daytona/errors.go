@@ -16,8 +16,8 @@ import (
 // maxErrorText bounds what is shown of a server's answer.
 const maxErrorText = 300
 
-// sdkError gives an error of the SDK its kind. Its types have no Unwrap.
-func sdkError(err error, hide secrets) *provider.Error {
+// sdkBase is what all errors of the SDK have in them. Its types have no Unwrap.
+func sdkBase(err error) *sdkerrors.DaytonaError {
 	var base *sdkerrors.DaytonaError
 	var notFound *sdkerrors.DaytonaNotFoundError
 	var limited *sdkerrors.DaytonaRateLimitError
@@ -29,8 +29,18 @@ func sdkError(err error, hide secrets) *provider.Error {
 	case !errors.As(err, &base):
 		base = sdkerrors.NewDaytonaError(err.Error(), 0, nil)
 	}
+	return base
+}
+
+// sdkError gives an error of the SDK its kind.
+func sdkError(err error, hide secrets) *provider.Error {
+	base := sdkBase(err)
 	if base.StatusCode == 0 { // no answer came
 		return &provider.Error{Kind: provider.Unreachable, Err: errors.New(hide.redact(shorten(base.Message))), Hint: unreachableHint}
+	}
+	if base.StatusCode < 400 { // what came is not what the SDK expects
+		return &provider.Error{Kind: provider.Integrity, Final: true, Err: fmt.Errorf("the answer of the control plane is not understood: %.100q", hide.redact(base.Message)),
+			Hint: "check DAYTONA_API_URL"}
 	}
 	return statusError(base.StatusCode, base.Headers, hide.redact(base.Message))
 }
@@ -110,9 +120,10 @@ func retryAfter(header http.Header) time.Duration {
 	return longest
 }
 
+// shorten leaves out the middle of a long text: the cause is at its end.
 func shorten(text string) string {
-	if len(text) > maxErrorText {
-		return strings.ToValidUTF8(text[:maxErrorText], "") + "..."
+	if len(text) <= maxErrorText {
+		return text
 	}
-	return text
+	return strings.ToValidUTF8(text[:maxErrorText*2/3], "") + "..." + strings.ToValidUTF8(text[len(text)-maxErrorText/3:], "")
 }
