@@ -132,7 +132,7 @@ func classify(err error) error {
 		case script.ExitShort, script.ExitDigest:
 			e.Kind = provider.Integrity
 		case script.ExitConflict:
-			e.Kind = provider.Refused
+			e.Kind, e.Hint = provider.Refused, "another run may have been under way; run it again"
 		case script.ExitPublish, script.ExitTool:
 			if strings.Contains(text, "Permission denied") || strings.Contains(text, "Operation not permitted") {
 				e.Kind, e.Hint = provider.ReadOnly, "the sandbox's user may not change that; choose another target or fix its permissions"
