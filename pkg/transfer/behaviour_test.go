@@ -601,3 +601,39 @@ func TestLimits(t *testing.T) {
 		w.clean()
 	})
 }
+
+// Where the sandbox's tools cut times to whole seconds, a file that was sent
+// within the second of its time may be edited in the rest of that second and
+// keep its size.
+func TestEditWithinTheSecond(t *testing.T) {
+	for _, dir := range []transfer.Direction{transfer.Push, transfer.Pull} {
+		everywhereNamed(t, string(dir), func(t *testing.T, k kindOfSandbox) {
+			w := newWay(t, k, transfer.Push, providertest.Options{})
+			writeTree(t, w.source, map[string]string{"edited": "1\n", "same": "s\n"})
+			// Wait for a second to begin, so that all happens in it.
+			time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
+			for _, name := range []string{"edited", "same"} {
+				now := time.Now().Truncate(time.Second).Add(100 * time.Millisecond)
+				must(t, os.Chtimes(filepath.Join(w.source, name), now, now))
+			}
+			w.mustRun()
+			later := time.Now().Truncate(time.Second).Add(900 * time.Millisecond)
+			writeTree(t, w.source, map[string]string{"edited": "2\n"})
+			must(t, os.Chtimes(filepath.Join(w.source, "edited"), later, later))
+			if dir == transfer.Push {
+				rep := w.mustRun()
+				if rep.Files != 1 || rep.Unchanged != 1 {
+					t.Errorf("pushed %d files, %d unchanged", rep.Files, rep.Unchanged)
+				}
+				if got := readFile(t, filepath.Join(w.target, "edited")); got != "2" {
+					t.Errorf("the edit was missed: %q", got)
+				}
+				return
+			}
+			rep := mustRun(t, w.f, transfer.Pull, w.target, w.source, w.opt)
+			if got := readFile(t, filepath.Join(w.source, "edited")); got != "1" || rep.Files != 1 {
+				t.Errorf("pulled %d files, edited is %q", rep.Files, got)
+			}
+		})
+	}
+}

@@ -91,16 +91,19 @@ func trimAll(lines []string) []string {
 }
 
 // compareContents finds the files of a push whose contents are what the target
-// has.
+// has, among those that only their contents can tell.
 func (c *carrier) compareContents(in planInput) (map[string]bool, error) {
+	names := candidates(in)
+	if len(names) == 0 {
+		return nil, nil
+	}
 	h, err := c.facts.hasher(0)
 	if err != nil {
-		return nil, err
+		return nil, in.needed(err)
 	}
 	c.phase("compare")
-	names := candidates(in)
 	remote := names
-	if in.src.Root.Type == tree.File && len(names) == 1 {
+	if in.src.Root.Type == tree.File {
 		remote = []string{path.Base(c.mapping.Target)} // facts.dir is its directory
 	}
 	sums, err := c.remoteDigests(c.ctx, c.session, h, c.facts.dir, remote)
@@ -118,23 +121,41 @@ func (c *carrier) compareContents(in planInput) (map[string]bool, error) {
 	return same, nil
 }
 
-// candidates are the files that both sides have in the same size.
+// needed passes on an error of comparing contents if that was asked for; else
+// files that are in doubt are sent.
+func (in *planInput) needed(err error) error {
+	if in.checksum {
+		return err
+	}
+	return nil
+}
+
+// candidates are the files whose contents have to be compared: those that both
+// sides have in the same size, and if contents need not be compared, only those
+// that are in doubt.
 func candidates(in planInput) []string {
+	if in.policy == Replace && !in.checksum {
+		return nil
+	}
+	wanted := func(src, dst tree.Entry) bool {
+		return src.Type == tree.File && dst.Type == tree.File && src.Size == dst.Size && (in.checksum || in.doubtful(src, dst))
+	}
 	if in.src.Root.Type == tree.File {
-		if in.dst.Root.Type == tree.File && in.src.Root.Size == in.dst.Root.Size {
+		if wanted(in.src.Root, in.dst.Root) {
 			return []string{""}
 		}
 		return nil
 	}
-	size := make(map[string]int64, len(in.dst.Entries))
+	if !in.checksum && !in.wholeSeconds {
+		return nil
+	}
+	there := make(map[string]tree.Entry, len(in.dst.Entries))
 	for _, e := range in.dst.Entries {
-		if e.Type == tree.File {
-			size[e.Path] = e.Size
-		}
+		there[e.Path] = e
 	}
 	var names []string
 	for _, e := range in.src.Entries {
-		if n, ok := size[e.Path]; ok && e.Type == tree.File && n == e.Size {
+		if wanted(e, there[e.Path]) {
 			names = append(names, e.Path)
 		}
 	}

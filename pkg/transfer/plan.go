@@ -218,7 +218,7 @@ func (in *planInput) equalContent(src, dst tree.Entry, path string) bool {
 		if src.Size != dst.Size {
 			return false
 		}
-		if in.checksum {
+		if in.checksum || in.doubtful(src, dst) {
 			return in.same[path]
 		}
 		return in.sameTime(src.Time, dst.Time)
@@ -231,6 +231,13 @@ func (in *planInput) equalContent(src, dst tree.Entry, path string) bool {
 // fraction may be; elsewhere it is a time like any other.
 func (in *planInput) sameTime(a, b tree.Time) bool {
 	return a.Sec == b.Sec && (a.Nsec == b.Nsec || in.wholeSeconds && (a.Nsec == 0 || b.Nsec == 0))
+}
+
+// doubtful says whether the times of two files of one size say nothing: one of
+// them was put there within the second to which its time was cut, and the other
+// may have been edited in the rest of it.
+func (in *planInput) doubtful(src, dst tree.Entry) bool {
+	return in.wholeSeconds && (src.Racy || dst.Racy) && src.Time.Nsec != dst.Time.Nsec && in.sameTime(src.Time, dst.Time)
 }
 
 // attrSteps adds the steps that give an unchanged entry its mode and time, and

@@ -241,10 +241,8 @@ func (g *puller) pull(src *tree.Snapshot, rules *tree.Rules) error {
 		return err
 	}
 	in := g.planInput(m, g.facts, src, dst, rules, g.read)
-	if in.checksum && dst.Root.Type != 0 {
-		if in.same, err = g.compareContents(in); err != nil {
-			return err
-		}
+	if in.same, err = g.compareContents(in); err != nil {
+		return err
 	}
 	p, err := makePlan(in)
 	if err != nil {
@@ -358,16 +356,20 @@ func (g *puller) checkLinks(src, dst *tree.Snapshot) error {
 		Hint: "--symlinks skip leaves links out, --allow-external-symlinks takes them as they are"}
 }
 
-// compareContents finds the files whose contents the host already has.
+// compareContents finds the files whose contents the host already has, among
+// those that only their contents can tell.
 func (g *puller) compareContents(in planInput) (map[string]bool, error) {
+	names := candidates(in)
+	if len(names) == 0 {
+		return nil, nil
+	}
 	h, err := g.facts.hasher(0)
 	if err != nil {
-		return nil, err
+		return nil, in.needed(err)
 	}
 	g.phase("compare")
-	names := candidates(in)
 	remote := names
-	if in.src.Root.Type == tree.File && len(names) == 1 {
+	if in.src.Root.Type == tree.File {
 		remote = []string{path.Base(g.facts.path)}
 	}
 	sums, err := g.remoteDigests(g.ctx, g.session, h, g.dir, remote)

@@ -61,10 +61,8 @@ func (r *runner) push(ctx context.Context, m Mapping) error {
 	}
 	in := r.planInput(m, f, snapshot, f.snapshot(), rules, hostFile(src))
 	c := newCarrier(ctx, r, m, f, src)
-	if in.checksum && in.dst.Root.Type != 0 {
-		if in.same, err = c.compareContents(in); err != nil {
-			return err
-		}
+	if in.same, err = c.compareContents(in); err != nil {
+		return err
 	}
 	p, err := makePlan(in)
 	if err != nil {

@@ -40,6 +40,10 @@ type Entry struct {
 	Mode uint32 // 07777
 	Size int64  // of a File
 	Time Time   // last modification
+	// Racy says that the entry took its present state within the second of its
+	// Time: another state may have had the same second. Only known of sandboxes
+	// whose tools cut times to whole seconds.
+	Racy bool
 	Link string // target text of a Symlink
 	// Dev and Ino identify the inode, to find hard links and loops. Both are
 	// 0 where the platform has no such numbers.

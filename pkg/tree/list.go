@@ -20,7 +20,7 @@ import (
 // NUL, which stat cannot print. A path that find or the walk makes never holds
 // "//", so that ends the name, and the rest of the record holds no newline.
 const ListFunctions = `
-statfmt='%n//%f %s %y %d %i %h'
+statfmt='%n//%f %s %y %d %i %h %Z'
 show_links() { for f; do if [ -L "$f" ]; then printf '%s//' "$f"; readlink -n -- "$f" 2>/dev/null || readlink -n "$f"; printf '\000'; fi; done; }
 walk() {
 	for f in "$1"/* "$1"/.[!.]* "$1"/..?*; do
@@ -216,16 +216,17 @@ const (
 	statSock = 0o140000
 )
 
-// addStat takes a record "%f %s %y %d %i %h", where %y has blanks itself.
+// addStat takes a record "%f %s %y %d %i %h %Z", where %y has blanks itself.
 func (l *Listing) addStat(name, rec string) error {
 	f := strings.Fields(rec)
-	if len(f) != 8 {
+	if len(f) != 9 {
 		return fmt.Errorf("%w: record %.60q", errListing, rec)
 	}
 	n := numbers{}
 	raw := n.parse(f[0], 16)
 	e := Entry{Mode: uint32(raw & 07777), Size: int64(n.parse(f[1], 10)), Time: n.date(f[2] + " " + f[3])}
 	e.Dev, e.Ino, e.Nlink = n.parse(f[5], 10), n.parse(f[6], 10), uint32(n.parse(f[7], 10))
+	e.Racy = n.time(f[8]).Sec <= e.Time.Sec
 	if n.bad {
 		return fmt.Errorf("%w: record %.60q", errListing, rec)
 	}
