@@ -10,10 +10,11 @@ import (
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
-// openDirs is how many directory handles a cache keeps. Trees are walked in
-// order, so few are needed at a time. Publishing holds two caches with up to two
-// descriptors a handle, and macOS starts processes with 256 descriptors.
-const openDirs = 32
+// openDirs is how many directory handles a cache keeps: few are needed at a time,
+// since trees are walked in order, and a run holds up to three caches with two
+// descriptors a handle. macOS starts processes with 256 descriptors, and users
+// set less.
+var openDirs = min(max(maxDescriptors()/16, 4), 32)
 
 // dir is an open directory. Operations on it take a single name.
 type dir struct {

@@ -3,9 +3,21 @@
 package confine
 
 import (
+	"math"
 	"os"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
+
+// maxDescriptors is how many this process may have open.
+func maxDescriptors() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxInt
+	}
+	return int(min(uint64(limit.Cur), math.MaxInt32))
+}
 
 // dirHandle is a descriptor of a directory for the system calls that os.Root
 // does not have.

@@ -330,7 +330,7 @@ func TestStageConcurrently(t *testing.T) {
 	s := openStage(t, dest, Beside)
 	check(t, s.Mkdir(""))
 	want := map[string]string{}
-	const dirs = 3 * openDirs // more than the cache holds
+	dirs := 3 * openDirs // more than the cache holds
 	for i := range dirs {
 		check(t, s.Mkdir(fmt.Sprintf("d%d", i)))
 		for j := range 4 {
