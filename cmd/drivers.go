@@ -3,6 +3,7 @@ package cmd
 import (
 	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/provider/daytona"
+	"github.com/sbsync/sbsync/pkg/provider/docker"
 	"github.com/sbsync/sbsync/pkg/provider/local"
 	"github.com/sbsync/sbsync/pkg/provider/ssh"
 )
@@ -12,6 +13,7 @@ import (
 func drivers() *provider.Registry {
 	return provider.NewRegistry(
 		daytona.Driver{},
+		docker.Driver{},
 		local.Driver{},
 		ssh.Driver{},
 	)
