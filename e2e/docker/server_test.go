@@ -214,11 +214,7 @@ func (b *box) docker(args ...string) string {
 	return out
 }
 
-// open opens the container through the driver.
-func (b *box) open(cfg provider.Config) (provider.Sandbox, error) {
-	return open(b.t, b.name, cfg)
-}
-
+// open opens a container through the driver.
 func open(t *testing.T, ref string, cfg provider.Config) (provider.Sandbox, error) {
 	t.Setenv("DOCKER_HOST", engine.host())
 	sb, err := docker.Driver{}.Open(t.Context(), ref, cfg)

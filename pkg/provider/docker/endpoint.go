@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,6 +167,9 @@ type daemon struct {
 	host string
 }
 
+// schemes of hosts, for docker's command. That for SSH is refused later.
+var schemes = []string{"unix", "tcp", "npipe", "http", "https", "ssh"}
+
 // connect makes a client; it talks to nobody yet. The version of the API is
 // agreed upon with the first request.
 func connect(set settings, env environment) (*daemon, error) {
@@ -175,8 +179,8 @@ func connect(set settings, env environment) (*daemon, error) {
 	}
 	scheme, _, ok := strings.Cut(e.host, "://")
 	switch {
-	case !ok:
-		return nil, provider.New(provider.Usage, fmt.Sprintf("open docker: host %q has no scheme", e.host), "hosts are like unix:///var/run/docker.sock or tcp://host:2376")
+	case !ok || !slices.Contains(schemes, scheme):
+		return nil, provider.New(provider.Usage, fmt.Sprintf("open docker: host %q is not understood", e.host), "hosts are like unix:///var/run/docker.sock or tcp://host:2376")
 	case scheme == "ssh":
 		return nil, provider.New(provider.Usage, fmt.Sprintf("open docker: hosts over SSH are not supported: %q", e.host),
 			"forward the socket, as with ssh -nNT -L /tmp/docker.sock:/var/run/docker.sock HOST, and set DOCKER_HOST=unix:///tmp/docker.sock")

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -8,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/client"
 
 	"github.com/sbsync/sbsync/pkg/provider"
@@ -94,7 +94,8 @@ func (c *commandInput) Write(b []byte) (int, error) {
 // drain takes the output apart until it ends. An error is the caller's; one of
 // the connection shows when the exit code is asked for.
 func (p *process) drain() error {
-	_, err := stdcopy.StdCopy(p.out, &p.stderr, p.conn.Reader)
+	// The library's own buffer has 4 KiB.
+	err := demux(p.out, &p.stderr, bufio.NewReaderSize(p.conn.Reader, outputSize))
 	p.stderr.flush()
 	if p.out.err != nil {
 		return p.out.err
