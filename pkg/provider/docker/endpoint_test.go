@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"io"
+	"log"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -103,7 +105,9 @@ func TestNoDaemon(t *testing.T) {
 // tlsEngine listens on a port, and returns its certificate.
 func tlsEngine(t *testing.T) (host, certificate string) {
 	t.Helper()
-	server := httptest.NewTLSServer(newEngine(t))
+	server := httptest.NewUnstartedServer(newEngine(t))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail on purpose
+	server.StartTLS()
 	t.Cleanup(server.Close)
 	certificate = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	return "tcp://" + server.Listener.Addr().String(), certificate

@@ -144,12 +144,15 @@ func (e *engine) inspect(w http.ResponseWriter, id string) {
 		return
 	}
 	x := e.execs[id]
-	running := x.running
+	running, code := x.running, any(x.code)
 	if e.slow > 0 && !running {
 		e.slow--
 		running = true
 	}
-	reply(w, 200, map[string]any{"ID": id, "Running": running, "ExitCode": x.code})
+	if running {
+		code = nil
+	}
+	reply(w, 200, map[string]any{"ID": id, "Running": running, "ExitCode": code})
 }
 
 // start runs the command, with its streams on the connection.
