@@ -235,9 +235,11 @@ func (in *planInput) sameTime(a, b tree.Time) bool {
 
 // doubtful says whether the times of two files of one size say nothing: one of
 // them was put there within the second to which its time was cut, and the other
-// may have been edited in the rest of it.
+// may have been edited in the rest of it. Two times without a fraction may both
+// have been cut: a state that was pulled, and a later one of the same second.
 func (in *planInput) doubtful(src, dst tree.Entry) bool {
-	return in.wholeSeconds && (src.Racy || dst.Racy) && src.Time.Nsec != dst.Time.Nsec && in.sameTime(src.Time, dst.Time)
+	return in.wholeSeconds && (src.Racy || dst.Racy) && in.sameTime(src.Time, dst.Time) &&
+		(src.Time.Nsec != dst.Time.Nsec || src.Time.Nsec == 0)
 }
 
 // attrSteps adds the steps that give an unchanged entry its mode and time, and
