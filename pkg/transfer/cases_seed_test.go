@@ -153,7 +153,7 @@ func TestCase_P11(t *testing.T) {
 	everywhere(t, func(t *testing.T, k kindOfSandbox) {
 		w := newWay(t, k, transfer.Push, providertest.Options{})
 		writeTree(t, w.source, map[string]string{"f": "f\n"})
-		try := func(limit time.Duration, c transfer.PostCommand) (error, time.Duration) {
+		try := func(limit time.Duration, c transfer.PostCommand) (time.Duration, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			opt := w.opt
@@ -161,16 +161,16 @@ func TestCase_P11(t *testing.T) {
 			start := time.Now()
 			_, err := transfer.Run(ctx, transfer.Push, transfer.Target{Sandbox: w.f, Name: "fake"},
 				[]transfer.Operation{{ID: "op", Files: []transfer.Mapping{{Source: w.source, Target: w.target}}, Commands: []transfer.PostCommand{c}}}, opt)
-			return err, time.Since(start)
+			return time.Since(start), err
 		}
-		err, d := try(5*time.Second, transfer.PostCommand{Command: "exec sleep 600"})
+		d, err := try(5*time.Second, transfer.PostCommand{Command: "exec sleep 600"})
 		if err == nil || d > 60*time.Second {
 			t.Errorf("after %v: %v", d, err)
 		}
 		if !exists(filepath.Join(w.target, "f")) {
 			t.Error("the time was up before the command began")
 		}
-		err, d = try(10*time.Minute, transfer.PostCommand{Command: "exec sleep 600", Timeout: 100 * time.Millisecond})
+		d, err = try(10*time.Minute, transfer.PostCommand{Command: "exec sleep 600", Timeout: 100 * time.Millisecond})
 		if wantKind(t, err, provider.Timeout); d > 60*time.Second || err != nil && !strings.Contains(err.Error(), "100ms") {
 			t.Errorf("after %v: %v", d, err)
 		}
