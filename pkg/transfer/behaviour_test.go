@@ -637,3 +637,27 @@ func TestEditWithinTheSecond(t *testing.T) {
 		})
 	}
 }
+
+// Both sides may have times that were cut: what one host has pulled, another has
+// pushed anew within the same second.
+func TestEditWithinTheSecondPulledElsewhere(t *testing.T) {
+	everywhere(t, func(t *testing.T, k kindOfSandbox) {
+		w := newWay(t, k, transfer.Push, providertest.Options{})
+		back := filepath.Join(w.host, "back")
+		push := func(content string, fraction time.Duration) {
+			writeTree(t, w.source, map[string]string{"edited": content})
+			when := time.Now().Truncate(time.Second).Add(time.Hour + fraction)
+			if info, err := os.Stat(filepath.Join(back, "edited")); err == nil {
+				when = info.ModTime().Truncate(time.Second).Add(fraction)
+			}
+			must(t, os.Chtimes(filepath.Join(w.source, "edited"), when, when))
+			w.mustRun()
+			mustRun(t, w.f, transfer.Pull, w.target, back, w.opt)
+			if got := readFile(t, filepath.Join(back, "edited")) + "\n"; got != content {
+				t.Errorf("pulled %q, want %q", got, content)
+			}
+		}
+		push("1\n", 100*time.Millisecond)
+		push("2\n", 600*time.Millisecond)
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -186,5 +187,62 @@ func TestCase_B34(t *testing.T) {
 		if got := readFile(t, filepath.Join(host, " out ")); got != `"b "` {
 			t.Errorf("the single file is %q", got)
 		}
+	})
+}
+
+// Neighbours of B31: each byte value but NUL and the slash, alone, at the start,
+// in the middle and at the end of a name, of a directory's name and of a link's
+// text; names that only differ in case, in how an accent is written, in a blank
+// or a byte at the end; names of 255 bytes that differ in the last one.
+func TestEveryByteInNames(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		return // other systems' file names are no plain bytes
+	}
+	files := map[string]string{}
+	for b := 1; b < 256; b++ {
+		c := string([]byte{byte(b)})
+		if c == "/" {
+			continue
+		}
+		if c != "." {
+			files["alone/"+c] = fmt.Sprint("alone ", b)
+			files["dirs/"+c+"/"+c+c] = fmt.Sprint("below ", b)
+			files[fmt.Sprint("links/", b)] = "-> " + c
+		}
+		files["first/"+c+"x"] = fmt.Sprint("first ", b)
+		files["middle/x"+c+"y"] = fmt.Sprint("middle ", b)
+		files["last/x"+c] = fmt.Sprint("last ", b)
+	}
+	for i, name := range []string{
+		"readme", "README", "Readme", "ReadMe", "stra\u00dfe", "STRASSE", "\u0131", "i", "\u0130", "I", "k", "\u212a",
+		"caf\u00e9", "cafe\u0301", "\u00c5", "A\u030a", "\u212b", "\ufb01", "fi", "\u1e9b\u0323", "\u1e9b\u0323 ",
+		"a", "a ", " a", "a\u00a0", "a.", "a\u200b", "a\ufeff", "a\n", "a\r", "a\t", "a\\n", "a\\", "a'", "a\\012",
+		strings.Repeat("n", 254) + "a", strings.Repeat("n", 254) + "b", strings.Repeat("n", 254) + "\xff",
+		strings.Repeat("\u00e9", 127) + "a", strings.Repeat("\n", 255), strings.Repeat("'", 255),
+	} {
+		files["alike/"+name] = fmt.Sprint("alike ", i)
+		files["alike dirs/"+name+"/f"] = fmt.Sprint("in ", i)
+	}
+	bothWays(t, func(t *testing.T, w way) {
+		writeTree(t, w.source, files)
+		w.mustRun()
+		w.k.compare().same(t, w.source, w.target)
+		// All is found again, changed and deleted under exactly these names.
+		if rep := w.mustRun(); rep.Files+rep.Links+rep.Changed != 0 {
+			t.Errorf("again: %d files, %d links, %d changed", rep.Files, rep.Links, rep.Changed)
+		}
+		for _, dir := range []string{"alone", "alike", "dirs"} {
+			must(t, os.RemoveAll(filepath.Join(w.source, dir)))
+		}
+		for name := range files {
+			if strings.HasPrefix(name, "last/") || strings.HasPrefix(name, "alike dirs/") {
+				must(t, os.WriteFile(filepath.Join(w.source, name), []byte("another text"), 0o644))
+			}
+		}
+		w.opt.Policy = transfer.Mirror
+		w.opt.Checksum = true
+		w.mustRun()
+		w.k.compare().same(t, w.source, w.target)
+		w.clean()
 	})
 }

@@ -178,3 +178,39 @@ func (k kindOfSandbox) smallDisk(t *testing.T, free int64) (sb *providertest.Fak
 	}
 	return k.fake(t, providertest.Options{SpaceLeft: free}), false
 }
+
+// hyperlocalise/hyperlocalise#390, cswl/tsu#78. Every byte, ends of lines of all
+// kinds and broken UTF-8 arrive as they are, through output that is text too.
+func TestCase_B82(t *testing.T) {
+	var all strings.Builder
+	for i := range 256 {
+		for j := range 256 {
+			all.Write([]byte{byte(i), byte(j)})
+		}
+	}
+	files := map[string]string{
+		"all bytes": all.String(), "crlf": strings.Repeat("a\r\n", 5000), "cr": strings.Repeat("\r", 100), "no end": "a\nb",
+		"bom": "\xef\xbb\xbfa\n", "utf16": "\xff\xfea\x00\n\x00", "broken": "\xc3\x28\xa0\xa1\xed\xa0\x80\xf8", "ctrl": "\x03\x04\x1a\x1c\x7f\x11\x13",
+		"nul": strings.Repeat("\x00", 999), "crlf end": "\r\n", "one": "\xff",
+	}
+	for _, dir := range []transfer.Direction{transfer.Push, transfer.Pull} {
+		everywhereNamed(t, string(dir), func(t *testing.T, k kindOfSandbox) {
+			opts := providertest.Options{}
+			if !k.stream {
+				opts = providertest.Options{TextOutput: true, MergedOutput: true}
+			}
+			w := newWay(t, k, dir, opts)
+			writeTree(t, w.source, files)
+			w.opt.ChunkBytes = 32<<10 + 1
+			w.mustRun()
+			k.compare().same(t, w.source, w.target)
+			for name := range files {
+				one := w
+				one.source, one.target = filepath.Join(w.source, name), w.target+name
+				one.mustRun()
+				k.compare().same(t, one.source, one.target)
+			}
+			w.clean()
+		})
+	}
+}

@@ -233,11 +233,16 @@ func (in *planInput) sameTime(a, b tree.Time) bool {
 	return a.Sec == b.Sec && (a.Nsec == b.Nsec || in.wholeSeconds && (a.Nsec == 0 || b.Nsec == 0))
 }
 
-// doubtful says whether the times of two files of one size say nothing: one of
-// them was put there within the second to which its time was cut, and the other
-// may have been edited in the rest of it.
+// doubtful says whether the times of two files of one size say nothing: one was
+// cut to the second, and there may have been another state in that second. That
+// is so if the sandbox's file was put there within it, or if the source's took
+// its state no earlier than the target's, which then was a copy of another one.
+// Two times without a fraction may both have been cut.
 func (in *planInput) doubtful(src, dst tree.Entry) bool {
-	return in.wholeSeconds && (src.Racy || dst.Racy) && src.Time.Nsec != dst.Time.Nsec && in.sameTime(src.Time, dst.Time)
+	if !in.wholeSeconds || !in.sameTime(src.Time, dst.Time) || src.Time.Nsec == dst.Time.Nsec && src.Time.Nsec != 0 {
+		return false
+	}
+	return src.Racy || dst.Racy || dst.Changed != 0 && src.Changed >= dst.Changed
 }
 
 // attrSteps adds the steps that give an unchanged entry its mode and time, and

@@ -48,6 +48,7 @@ type runner struct {
 	opt     Options
 	report  *Report
 	session *script.Session // of the route that is wanted
+	several bool            // more than one mapping, so that errors say which
 	mu      sync.Mutex      // guards the report's problems while several goroutines carry
 
 	// Of the current mapping, over all attempts:
@@ -70,6 +71,11 @@ func (r *runner) run(ctx context.Context, ops []Operation) error {
 	if err := r.open(); err != nil {
 		return err
 	}
+	mappings := 0
+	for _, op := range ops {
+		mappings += len(op.Files)
+	}
+	r.several = mappings > 1
 	var partial error
 	for _, op := range ops {
 		if err := r.operation(ctx, op); err != nil {
@@ -90,8 +96,11 @@ func (r *runner) operation(ctx context.Context, op Operation) error {
 		r.report.Operations = append(r.report.Operations, OperationReport{op.ID, r.report.Files - files, r.report.Bytes - bytes})
 	}()
 	var partial error
-	for _, m := range op.Files {
+	for i, m := range op.Files {
 		if err := r.mapping(ctx, m); err != nil {
+			if r.several {
+				err = fmt.Errorf("mapping %d of operation %q to %q: %w", i+1, op.ID, m.Target, err)
+			}
 			if provider.KindOf(err) != provider.Partial {
 				return err
 			}

@@ -44,7 +44,10 @@ type Entry struct {
 	// Time: another state may have had the same second. Only known of sandboxes
 	// whose tools cut times to whole seconds.
 	Racy bool
-	Link string // target text of a Symlink
+	// Changed is when the entry took its present state, in seconds of its own
+	// side's clock; 0 if that is not known.
+	Changed int64
+	Link    string // target text of a Symlink
 	// Dev and Ino identify the inode, to find hard links and loops. Both are
 	// 0 where the platform has no such numbers.
 	Dev, Ino uint64

@@ -102,6 +102,7 @@ func statPath(path string, e *Entry) error {
 func fillEntry(e *Entry, st *unix.Stat_t) {
 	e.Mode = uint32(st.Mode) & (ModePerm | ModeSpecial)
 	e.Time = Time{Sec: int64(st.Mtim.Sec), Nsec: int32(st.Mtim.Nsec)}
+	e.Changed = int64(st.Ctim.Sec)
 	e.Dev, e.Ino, e.Nlink = uint64(st.Dev), uint64(st.Ino), uint32(st.Nlink)
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:

@@ -143,3 +143,47 @@ func startProgram(c *exec.Cmd) error {
 		time.Sleep(20 * time.Millisecond)
 	}
 }
+
+// MinaProtocol/mina#7113, itzg/docker-mc-backup#49. A tar that ends with 1, since a
+// file changed while it was read, has sent all of it: what arrived is kept, and
+// it is told. A tar that ends with 2 has failed.
+func TestCase_B48(t *testing.T) {
+	for _, k := range []kindOfSandbox{kindsOfSandboxes[0], kindsOfSandboxes[2]} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			// BusyBox's xargs runs its own tar without looking at PATH.
+			tool, only := "tar", `case "$*" in *--version*) exec "$REAL" "$@" ;; esac`+"\n"
+			if k.busybox {
+				tool, only = "xargs", `case "$*" in *tar*) ;; *) exec "$REAL" "$@" ;; esac`+"\n"
+			}
+			for _, test := range []struct {
+				name, script string
+				kind         provider.Kind
+			}{
+				{"changed", `"$REAL" "$@"; echo "tar: ./dir/b: file changed as we read it" >&2; exit 1`, provider.Partial},
+				{"changed, exit 2", `"$REAL" "$@"; echo "tar: ./dir/b: file changed as we read it" >&2; echo "tar: write error" >&2; exit 2`, provider.Partial},
+				{"no reason", `"$REAL" "$@"; exit 1`, provider.Integrity},
+				{"failed", `"$REAL" "$@"; echo "tar: something else" >&2; exit 2`, provider.Integrity},
+				{"failed and cut", `"$REAL" "$@" | head -c 2000; echo "tar: ./dir/b: file changed as we read it" >&2; exit 1`, provider.Integrity},
+			} {
+				sb := k.machine(t, map[string]string{tool: only + test.script})
+				o := newOldAndNewIn(t, t.TempDir(), t.TempDir(), transfer.Pull, threeFiles())
+				rep, err := run(t, sb, transfer.Pull, o.source, o.target, k.options())
+				if provider.KindOf(err) != test.kind {
+					t.Errorf("%s: %v of kind %s, want %s", test.name, err, provider.KindOf(err), test.kind)
+				}
+				if test.kind != provider.Partial {
+					o.unchanged()
+					continue
+				}
+				if len(rep.Problems) != 1 || rep.Problems[0].Path != "dir/b" {
+					t.Errorf("%s: problems %v", test.name, rep.Problems)
+				}
+				if got := readFile(t, filepath.Join(o.target, "dir/b")); got != strings.TrimSpace(noise(300<<10)) {
+					t.Errorf("%s: the file was not kept", test.name)
+				}
+				noScratch(t, o.dirs...)
+			}
+		})
+	}
+}
