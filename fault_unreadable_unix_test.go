@@ -25,14 +25,10 @@ func TestUnreadableSource(t *testing.T) {
 			u.chmod(0, "src/closed", "src/secret")
 			before := u.names("box")
 
-			// 5 and not the guard's 9: where a directory's ignore files can't be read,
-			// all that only the box has counts as excluded, and nothing is left to
-			// refuse.
-			said := u.sbsync(t, 5, "push", "--route", route, "--delete", u.path("src"), "local:"+u.path("box"))
+			said := u.sbsync(t, 9, "push", "--route", route, "--delete", u.path("src"), "local:"+u.path("box"))
 			if !strings.Contains(said, `"closed"`) {
 				t.Errorf("what may not be read is not named:\n%s", said)
 			}
-			u.chmod(0o755, "box/closed") // it has the source's mode by now, which the tests' user may not enter
 			if after := u.names("box"); after != before {
 				t.Errorf("a mirror changed what is there:\n%s\nto\n%s", before, after)
 			}
@@ -40,7 +36,6 @@ func TestUnreadableSource(t *testing.T) {
 			if !strings.Contains(said, `"closed"`) || !strings.Contains(said, `"secret"`) {
 				t.Errorf("what may not be read is not named:\n%s", said)
 			}
-			u.chmod(0o755, "new/closed")
 			if got := u.names("new"); !strings.Contains(got, " a ") || strings.Contains(got, " secret ") || strings.Contains(got, "closed/b") {
 				t.Errorf("pushed:%s", got)
 			}

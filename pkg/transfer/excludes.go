@@ -15,36 +15,42 @@ type excludes struct {
 	rules *tree.Rules
 	// read gives the content of a file of the source.
 	read func(path string) ([]byte, bool, error)
-	dirs map[string]*tree.Rules // as seen from the directories that were asked for
-	err  error
+	dirs map[string]entered // that were asked for
+}
+
+// entered is what is known of a directory's rules: nothing, if its ignore file
+// or one above cannot be read.
+type entered struct {
+	rules *tree.Rules
+	err   error
 }
 
 func newExcludes(rules *tree.Rules, read func(string) ([]byte, bool, error)) *excludes {
-	return &excludes{rules: rules, read: read, dirs: map[string]*tree.Rules{}}
+	return &excludes{rules: rules, read: read, dirs: map[string]entered{}}
 }
 
-// excluded says whether an entry is excluded. If an ignore file cannot be read,
-// everything is.
+// excluded says whether an entry is excluded. Below a directory whose ignore
+// file cannot be read everything is.
 func (x *excludes) excluded(path string, isDir bool) bool {
-	rules := x.enter(tree.Parent(path))
-	return x.err != nil || rules.Excluded(path, isDir)
+	at := x.enter(tree.Parent(path))
+	return at.err != nil || at.rules.Excluded(path, isDir)
 }
 
 // enter returns the rules of a directory, which need not exist in the source.
-func (x *excludes) enter(dir string) *tree.Rules {
-	if rules, ok := x.dirs[dir]; ok {
-		return rules
+func (x *excludes) enter(dir string) entered {
+	at, ok := x.dirs[dir]
+	if ok {
+		return at
 	}
-	above := x.rules
+	at.rules = x.rules
 	if dir != "" {
-		above = x.enter(tree.Parent(dir))
+		at = x.enter(tree.Parent(dir))
 	}
-	rules, err := above.Enter(dir, func(name string) ([]byte, bool, error) { return x.read(join(dir, name)) })
-	if err != nil && x.err == nil {
-		x.err = err
+	if at.err == nil {
+		at.rules, at.err = at.rules.Enter(dir, func(name string) ([]byte, bool, error) { return x.read(join(dir, name)) })
 	}
-	x.dirs[dir] = rules
-	return rules
+	x.dirs[dir] = at
+	return at
 }
 
 // hostFile returns a function that reads small files of a push's source. What

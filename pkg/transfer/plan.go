@@ -15,6 +15,8 @@ type planInput struct {
 	setID    bool
 	mode     *uint32 // for every file
 	checksum bool
+	// unlisted is what of the target could not be listed; nil: nothing.
+	unlisted error
 	// wholeSeconds says that the sandbox's tools keep no fractions of seconds.
 	wholeSeconds bool
 	// same says of files of equal size whether their contents are equal, with

@@ -239,6 +239,11 @@ func (m *merger) modes() {
 // source could not be read whole, or has no content at all while the target
 // has: more likely it is not mounted (owncloud/client#7109).
 func (in *planInput) guardDeletions(p *plan) error {
+	if in.unlisted != nil {
+		return &provider.Error{Kind: provider.Refused,
+			Err:  fmt.Errorf("nothing is deleted, since the target could not be listed whole: %w", in.unlisted),
+			Hint: "make it readable, or run without --delete"}
+	}
 	if p.deleted == 0 {
 		return nil
 	}

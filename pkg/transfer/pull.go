@@ -87,6 +87,12 @@ func (g *puller) sandboxTree(rules *tree.Rules) (*tree.Snapshot, error) {
 	}
 	if l := g.facts.listing; l != nil && l.Incomplete {
 		src.Problems = append(src.Problems, unreadable(l.Trouble)...)
+		for i := range src.Entries {
+			// As a scan does of those that it cannot read.
+			if e := &src.Entries[i]; e.Type == tree.Dir && e.Mode&0o500 != 0o500 {
+				e.Mode |= 0o700
+			}
+		}
 	}
 	src.Leftovers = 0
 	g.read = g.ignoreFiles(src, rules)
@@ -241,6 +247,7 @@ func (g *puller) pull(src *tree.Snapshot, rules *tree.Rules) error {
 		return err
 	}
 	in := g.planInput(m, g.facts, src, dst, rules, g.read)
+	in.unlisted = firstFault(dst.Problems)
 	if in.same, err = g.compareContents(in); err != nil {
 		return err
 	}

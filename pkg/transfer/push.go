@@ -60,6 +60,9 @@ func (r *runner) push(ctx context.Context, m Mapping) error {
 		}
 	}
 	in := r.planInput(m, f, snapshot, f.snapshot(), rules, hostFile(src))
+	if l := f.listing; l != nil && l.Incomplete {
+		in.unlisted = firstFault(unreadable(l.Trouble))
+	}
 	c := newCarrier(ctx, r, m, f, src)
 	if in.same, err = c.compareContents(in); err != nil {
 		return err

@@ -231,6 +231,16 @@ func (r *runner) refuseProblems(m Mapping, src *tree.Snapshot) error {
 	return nil
 }
 
+// firstFault is the first problem that is more than something left out.
+func firstFault(problems []tree.Problem) error {
+	for _, p := range problems {
+		if !p.Skip {
+			return fmt.Errorf("%q: %w", p.Path, p.Err)
+		}
+	}
+	return nil
+}
+
 // verdict is the error at the end of a mapping of which all that could be
 // carried was.
 func (r *runner) verdict() error {

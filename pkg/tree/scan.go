@@ -189,6 +189,11 @@ func (w *walker) tooLarge(e *Entry, flag, format string, args ...any) error {
 	}
 }
 
+// ownerAll is added to the mode of a directory that cannot be read: with the
+// mode that it has, its counterpart could not be read either, and not be filled
+// once it can.
+const ownerAll = 0o700
+
 // collect appends what was found in a directory and below, in path order.
 func (w *walker) collect(s *Snapshot, d *dirNode) {
 	s.Excluded += d.excluded
@@ -205,6 +210,9 @@ func (w *walker) collect(s *Snapshot, d *dirNode) {
 		}
 		sub := subs[0]
 		subs = subs[1:]
+		if sub.unreadable != nil {
+			e.Mode |= ownerAll
+		}
 		if !sub.gone {
 			s.Entries = append(s.Entries, e)
 		}
