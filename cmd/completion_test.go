@@ -57,7 +57,7 @@ func TestCompletion(t *testing.T) {
 		want []string
 	}{
 		{[]string{"pu"}, []string{"pull", "push"}},
-		{[]string{"push", "src", ""}, []string{"daytona:", "dev", "docker:", "local:", "ssh:"}},
+		{[]string{"push", "src", ""}, []string{"daytona:", "dev", "docker:", "kubernetes:", "local:", "ssh:"}},
 		{[]string{"push", "src", "l"}, []string{"local:"}},
 		{[]string{"push", "src", local}, []string{local + "sub/"}},
 		{[]string{"push", "src", local + ".h"}, []string{local + ".hidden/"}},
@@ -87,7 +87,7 @@ func TestCompletion(t *testing.T) {
 // Completing must not fail, nor say anything, because of a slip in a file.
 func TestCompletionWithBrokenConfig(t *testing.T) {
 	inProject(t, "tragets: {}\n", "")
-	if got := complete(t, "push", "src", ""); !slices.Equal(got, []string{"daytona:", "docker:", "local:", "ssh:"}) {
+	if got := complete(t, "push", "src", ""); !slices.Equal(got, []string{"daytona:", "docker:", "kubernetes:", "local:", "ssh:"}) {
 		t.Errorf("offers %q", got)
 	}
 }

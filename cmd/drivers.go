@@ -4,6 +4,7 @@ import (
 	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/provider/daytona"
 	"github.com/sbsync/sbsync/pkg/provider/docker"
+	"github.com/sbsync/sbsync/pkg/provider/kubernetes"
 	"github.com/sbsync/sbsync/pkg/provider/local"
 	"github.com/sbsync/sbsync/pkg/provider/ssh"
 )
@@ -14,6 +15,7 @@ func drivers() *provider.Registry {
 	return provider.NewRegistry(
 		daytona.Driver{},
 		docker.Driver{},
+		kubernetes.Driver{},
 		local.Driver{},
 		ssh.Driver{},
 	)

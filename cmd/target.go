@@ -87,6 +87,9 @@ func (a *app) open(ctx context.Context, t *target, log, note func(string)) (tran
 		return transfer.Target{}, err
 	}
 	if a.out.verbose {
+		for _, text := range sandbox.Capabilities().Notes {
+			log(text)
+		}
 		sandbox = provider.Log(sandbox, func(e provider.Event) { log(callText(e)) })
 	}
 	return transfer.Target{Sandbox: sandbox, Name: t.label()}, nil
