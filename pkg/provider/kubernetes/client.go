@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
-	clientset "k8s.io/client-go/kubernetes"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // exec plugins and the providers that kubeconfigs name
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -58,7 +57,7 @@ func readSettings(cfg provider.Config) (settings, error) {
 
 // client is a connection to one cluster.
 type client struct {
-	api       clientset.Interface
+	pods      podClient
 	config    *rest.Config
 	namespace string // of the context
 }
@@ -81,11 +80,11 @@ func connect(set settings) (*client, error) {
 	}
 	// Chunks and looks at pods are no reason to wait for client-go's default of 5 a second.
 	config.QPS, config.Burst = 50, 100
-	api, err := clientset.NewForConfig(config)
+	pods, err := newPodClient(config)
 	if err != nil {
 		return nil, &provider.Error{Kind: provider.Usage, Op: "read kubeconfig", Err: err}
 	}
-	return &client{api: api, config: config, namespace: namespace}, nil
+	return &client{pods: pods, config: config, namespace: namespace}, nil
 }
 
 // quiet keeps what Kubernetes' libraries log out of the terminal: what matters

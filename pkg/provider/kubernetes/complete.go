@@ -88,7 +88,7 @@ func (c *client) completeContainer(ctx context.Context, namespace, name string) 
 }
 
 func (c *client) runningPods(ctx context.Context, namespace string) ([]core.Pod, error) {
-	list, err := c.api.CoreV1().Pods(namespace).List(ctx, meta.ListOptions{Limit: mostOffered, FieldSelector: "status.phase=Running"})
+	list, err := c.pods.list(ctx, namespace, meta.ListOptions{Limit: mostOffered, FieldSelector: "status.phase=Running"})
 	if err != nil {
 		return nil, apiError("list pods", err)
 	}

@@ -36,7 +36,7 @@ func (c *client) pod(ctx context.Context, r reference) (*core.Pod, error) {
 	if r.selector != "" {
 		return c.selected(ctx, r)
 	}
-	pod, err := c.api.CoreV1().Pods(r.namespace).Get(ctx, r.pod, meta.GetOptions{})
+	pod, err := c.pods.get(ctx, r.namespace, r.pod)
 	if apierrors.IsNotFound(err) {
 		return nil, &provider.Error{Kind: provider.NotFound, Op: "pod " + r.String(), Err: fmt.Errorf("there is no such pod"), Hint: c.near(ctx, r)}
 	}
@@ -49,7 +49,7 @@ func (c *client) pod(ctx context.Context, r reference) (*core.Pod, error) {
 // near suggests what a pod's name was meant to be. Who may not list pods gets
 // a general hint.
 func (c *client) near(ctx context.Context, r reference) string {
-	list, err := c.api.CoreV1().Pods(r.namespace).List(ctx, meta.ListOptions{Limit: 500})
+	list, err := c.pods.list(ctx, r.namespace, meta.ListOptions{Limit: 500})
 	if err != nil || len(list.Items) == 0 {
 		return fmt.Sprintf("see \"kubectl get pods -n %s\"", r.namespace)
 	}
@@ -65,7 +65,7 @@ func (c *client) near(ctx context.Context, r reference) string {
 
 // selected returns the only running pod that matches.
 func (c *client) selected(ctx context.Context, r reference) (*core.Pod, error) {
-	list, err := c.api.CoreV1().Pods(r.namespace).List(ctx, meta.ListOptions{LabelSelector: r.selector})
+	list, err := c.pods.list(ctx, r.namespace, meta.ListOptions{LabelSelector: r.selector})
 	if err != nil {
 		return nil, apiError("list pods in "+r.namespace, err)
 	}

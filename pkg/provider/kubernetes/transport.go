@@ -14,7 +14,6 @@ import (
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
@@ -43,11 +42,11 @@ func (s *sandbox) open(ctx context.Context, protocol string, args []string, stdi
 }
 
 func (s *sandbox) execURL(args []string, stdin bool) *url.URL {
-	return s.client.api.CoreV1().RESTClient().Post().
+	return s.client.pods.Post().
 		Resource("pods").Namespace(s.where.namespace).Name(s.where.pod).SubResource("exec").
 		VersionedParams(&core.PodExecOptions{
 			Container: s.where.container, Command: args, Stdin: stdin, Stdout: true, Stderr: true,
-		}, scheme.ParameterCodec).URL()
+		}, parameters).URL()
 }
 
 // Versions 4 and 5 send the exit code as an object.
