@@ -51,6 +51,7 @@ func scriptParams(t *testing.T) testscript.Params {
 //	$GOSRC    the standard library's source, about 10,000 files
 //	$ARCHIVES testdata/hostile
 func setupScript(env *testscript.Env) error {
+	env.Setenv("GORACE", os.Getenv("GORACE"))
 	home, box := filepath.Join(env.WorkDir, ".home"), filepath.Join(env.WorkDir, ".box")
 	for _, dir := range []string{home, box} {
 		if err := os.Mkdir(dir, 0o755); err != nil {

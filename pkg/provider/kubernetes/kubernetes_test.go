@@ -127,6 +127,19 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// paused is a text that stops for a moment in the middle.
+func paused(text string) io.Reader {
+	half := len(text) / 2
+	return io.MultiReader(strings.NewReader(text[:half]), &pause{200 * time.Millisecond}, strings.NewReader(text[half:]))
+}
+
+type pause struct{ time.Duration }
+
+func (p *pause) Read([]byte) (int, error) {
+	time.Sleep(p.Duration)
+	return 0, io.EOF
+}
+
 // containerd ends the input with the output; as the server says of itself when
 // it is asked without our shell.
 func TestInputGoesOnAfterOutputHasEnded(t *testing.T) {
@@ -142,11 +155,11 @@ func TestInputGoesOnAfterOutputHasEnded(t *testing.T) {
 			}
 			return info.Size()
 		}
-		res, err := sb.run(t.Context(), script, provider.Command{Stdin: strings.NewReader(input)}, nil)
+		res, err := sb.run(t.Context(), script, provider.Command{Stdin: paused(input)}, nil)
 		if got := size(); err != nil || res.ExitCode != 0 || got == int64(len(input)) {
 			t.Errorf("%s, bare: %d bytes, exit code %d, %v; the server loses nothing", protocol, got, res.ExitCode, err)
 		}
-		res, err = sb.Exec(t.Context(), provider.Command{Args: script, Stdin: strings.NewReader(input)})
+		res, err = sb.Exec(t.Context(), provider.Command{Args: script, Stdin: paused(input)})
 		if got := size(); err != nil || res.ExitCode != 0 || got != int64(len(input)) {
 			t.Errorf("%s: %d of %d bytes, exit code %d, %v", protocol, got, len(input), res.ExitCode, err)
 		}

@@ -59,8 +59,8 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 	for _, out := range []io.Closer{to.stdout, to.stderr, to.status} {
 		_ = out.Close()
 	}
-	if to.stdin != nil { // or the connection's end is not seen behind it
-		go io.Copy(io.Discard, to.stdin)
+	if s.noShell {
+		go to.drain()
 	}
 	if to.gone != nil {
 		select {
@@ -120,6 +120,14 @@ func acceptWebSocket(w http.ResponseWriter, r *http.Request) *remote {
 // real ones lose the rest of it if the reader is slow (kubernetes/kubernetes#124571).
 const afterExit = 16 << 10
 
+// drain takes the input that nobody reads: behind it the connection's end is not
+// seen.
+func (to *remote) drain() {
+	if to.stdin != nil {
+		_, _ = io.Copy(io.Discard, to.stdin)
+	}
+}
+
 // run runs a command with the faults of containerd's streams.
 func (to *remote) run(args []string, path string, keepTail bool) meta.Status {
 	cmd := exec.Command(args[0], args[1:]...)
@@ -148,6 +156,7 @@ func (to *remote) run(args []string, path string, keepTail bool) meta.Status {
 		}
 	}()
 	if err != nil {
+		go to.drain()
 		return failure(err)
 	}
 	go func() {
@@ -155,6 +164,7 @@ func (to *remote) run(args []string, path string, keepTail bool) meta.Status {
 			_, _ = io.Copy(ours[0], to.stdin)
 		}
 		ours[0].Close()
+		to.drain()
 	}()
 	exited := make(chan struct{})
 	copied := make(chan struct{}, 2)
