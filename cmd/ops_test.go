@@ -28,38 +28,38 @@ func TestParseOps(t *testing.T) {
 	want := []transfer.Operation{{
 		ID: "assets",
 		Files: []transfer.Mapping{
-			{Source: hostAbs("/src/site"), Target: "/work/site", Kind: transfer.DirectoryKind, Mode: mode(0o644),
+			{Source: hostAbs("/src/site"), Target: "/srv/site", Kind: transfer.DirectoryKind, Mode: mode(0o644),
 				Exclude: []string{"*.log", "tmp"}, Symlinks: transfer.Follow, Policy: transfer.Replace},
-			{Source: hostAbs("/src/key"), Target: "/work/key", Kind: transfer.FileKind, Mode: mode(0o600)},
-			{Source: hostAbs("/src/dir"), Target: "/work/dir", Kind: transfer.DirectoryKind, Symlinks: transfer.Preserve, Policy: transfer.Replace},
+			{Source: hostAbs("/src/key"), Target: "/srv/key", Kind: transfer.FileKind, Mode: mode(0o600)},
+			{Source: hostAbs("/src/dir"), Target: "/srv/dir", Kind: transfer.DirectoryKind, Symlinks: transfer.Preserve, Policy: transfer.Replace},
 		},
-		Commands: []transfer.PostCommand{{Command: "make\n", Dir: "/work/site", Timeout: 1500 * time.Millisecond}, {Command: "true"}},
-	}, {ID: "2", Files: []transfer.Mapping{{Source: hostAbs("/src/x"), Target: "/work/x", Kind: transfer.FileKind}}}}
+		Commands: []transfer.PostCommand{{Command: "make\n", Dir: "/srv/site", Timeout: 1500 * time.Millisecond}, {Command: "true"}},
+	}, {ID: "2", Files: []transfer.Mapping{{Source: hostAbs("/src/x"), Target: "/srv/x", Kind: transfer.FileKind}}}}
 	for name, text := range map[string]string{
 		"json": `{"operations": [
 			{"operationId": "assets",
 			 "files": [
-				{"sourcePath": %[1]q, "targetPath": "/work/site", "kind": "directory", "mode": 420, "exclude": ["*.log", "tmp"], "followSymlinks": true},
-				{"sourcePath": %[2]q, "targetPath": "/work/key", "kind": "file", "mode": "0600", "access": "ro", "followSymlinks": false, "exclude": []},
-				{"sourcePath": %[3]q, "targetPath": "\/work\/dir", "kind": "directory", "writablePath": null}],
-			 "postUploadCommands": [{"command": "make\n", "cwd": "/work/site", "timeoutMs": 1500}, {"command": "true"}]},
-			{"operationId": "2", "files": [{"sourcePath": %[4]q, "targetPath": "/work/x", "kind": "file"}]}]}`,
+				{"sourcePath": %[1]q, "targetPath": "/srv/site", "kind": "directory", "mode": 420, "exclude": ["*.log", "tmp"], "followSymlinks": true},
+				{"sourcePath": %[2]q, "targetPath": "/srv/key", "kind": "file", "mode": "0600", "access": "ro", "followSymlinks": false, "exclude": []},
+				{"sourcePath": %[3]q, "targetPath": "\/srv\/dir", "kind": "directory", "writablePath": null}],
+			 "postUploadCommands": [{"command": "make\n", "cwd": "/srv/site", "timeoutMs": 1500}, {"command": "true"}]},
+			{"operationId": "2", "files": [{"sourcePath": %[4]q, "targetPath": "/srv/x", "kind": "file"}]}]}`,
 		"yaml": `
 - operationId: assets
   files:
-  - {sourcePath: %[1]q, targetPath: /work/site, kind: directory, mode: "0644", exclude: ["*.log", tmp], followSymlinks: true}
-  - {sourcePath: %[2]q, targetPath: /work/key, kind: file, mode: 0600}
+  - {sourcePath: %[1]q, targetPath: /srv/site, kind: directory, mode: "0644", exclude: ["*.log", tmp], followSymlinks: true}
+  - {sourcePath: %[2]q, targetPath: /srv/key, kind: file, mode: 0600}
   - sourcePath: %[3]q
-    targetPath: /work/dir
+    targetPath: /srv/dir
     kind: directory
   postUploadCommands:
   - command: |
       make
-    cwd: /work/site
+    cwd: /srv/site
     timeoutMs: 1500
   - command: "true"
 - operationId: "2"
-  files: [{sourcePath: %[4]q, targetPath: /work/x, kind: file}]
+  files: [{sourcePath: %[4]q, targetPath: /srv/x, kind: file}]
 `,
 	} {
 		text = fmt.Sprintf(text, hostAbs("/src/site"), hostAbs("/src/key"), hostAbs("/src/dir"), hostAbs("/src/x"))

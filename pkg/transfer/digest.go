@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/sbsync/sbsync/pkg/confine"
 	"github.com/sbsync/sbsync/pkg/script"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
@@ -117,6 +118,47 @@ func (c *carrier) compareContents(in planInput) (map[string]bool, error) {
 		}
 		local, err := c.localDigest(h, n)
 		same[n] = err == nil && local == sums[i]
+	}
+	return same, nil
+}
+
+// compareContents finds the files whose contents the host already has, among
+// those that only their contents can tell.
+func (g *puller) compareContents(in planInput) (map[string]bool, error) {
+	names := candidates(in)
+	if len(names) == 0 {
+		return nil, nil
+	}
+	h, err := g.facts.hasher(0)
+	if err != nil {
+		return nil, in.needed(err)
+	}
+	g.phase("compare")
+	remote := names
+	if in.src.Root.Type == tree.File {
+		remote = []string{path.Base(g.facts.path)}
+	}
+	sums, err := g.remoteDigests(g.ctx, g.session, h, g.dir, remote)
+	if err != nil {
+		return nil, err
+	}
+	local, err := confine.OpenSource(g.mapping.Target)
+	if err != nil {
+		return nil, err
+	}
+	defer local.Close()
+	same := map[string]bool{}
+	for i, n := range names {
+		if sums[i] == "" {
+			continue
+		}
+		f, _, err := local.Open(n, false)
+		if err != nil {
+			continue
+		}
+		sum, err := fileDigest(h, f)
+		f.Close()
+		same[n] = err == nil && sum == sums[i]
 	}
 	return same, nil
 }

@@ -244,7 +244,8 @@ func (in *planInput) doubtful(src, dst tree.Entry) bool {
 	if !in.wholeSeconds || !in.sameTime(src.Time, dst.Time) || src.Time.Nsec == dst.Time.Nsec && src.Time.Nsec != 0 {
 		return false
 	}
-	return src.Racy || dst.Racy || dst.Changed != 0 && src.Changed >= dst.Changed
+	racy := func(e tree.Entry) bool { return e.Time.Nsec == 0 && e.Changed != 0 && e.Changed <= e.Time.Sec }
+	return racy(src) || racy(dst) || dst.Changed != 0 && src.Changed >= dst.Changed
 }
 
 // attrSteps adds the steps that give an unchanged entry its mode and time, and

@@ -267,21 +267,21 @@ func TestExcludesOfNestedFiles(t *testing.T) {
 // Where times are cut to seconds, contents are compared only if there may have
 // been two states in one second.
 func TestDoubtfulTimes(t *testing.T) {
-	at := func(nsec int32, changed int64, racy bool) tree.Entry {
-		return tree.Entry{Type: tree.File, Size: 1, Time: tree.Time{Sec: 100, Nsec: nsec}, Changed: changed, Racy: racy}
+	at := func(nsec int32, changed int64) tree.Entry {
+		return tree.Entry{Type: tree.File, Size: 1, Time: tree.Time{Sec: 100, Nsec: nsec}, Changed: changed}
 	}
 	for name, test := range map[string]struct {
 		src, dst tree.Entry
 		want     bool
 	}{
-		"an old copy":                        {at(5, 100, false), at(0, 300, false), false},
-		"put there within the second":        {at(5, 100, false), at(0, 100, true), true},
-		"edited after it was put there":      {at(5, 301, false), at(0, 300, false), true},
-		"in the same second, perhaps before": {at(5, 300, false), at(0, 300, false), true},
-		"both cut, replaced since":           {at(0, 301, false), at(0, 300, false), true},
-		"both cut, an old copy":              {at(0, 299, false), at(0, 300, false), false},
-		"both whole":                         {at(5, 301, true), at(5, 300, false), false},
-		"not known when":                     {at(5, 301, false), at(0, 0, false), false},
+		"an old copy":                        {at(5, 100), at(0, 300), false},
+		"put there within the second":        {at(5, 100), at(0, 100), true},
+		"edited after it was put there":      {at(5, 301), at(0, 300), true},
+		"in the same second, perhaps before": {at(5, 300), at(0, 300), true},
+		"both cut, replaced since":           {at(0, 301), at(0, 300), true},
+		"both cut, an old copy":              {at(0, 299), at(0, 300), false},
+		"both whole":                         {at(5, 301), at(5, 300), false},
+		"not known when":                     {at(5, 301), at(0, 0), false},
 	} {
 		in := planInput{wholeSeconds: true}
 		if got := in.doubtful(test.src, test.dst); got != test.want {

@@ -156,10 +156,10 @@ func (p *chunker) sendAll() error {
 // is not there; those that come later, once one has succeeded, never do: what
 // is left of a push that failed must not begin another one.
 func (p *chunker) run(do func(ctx context.Context, enter string) error) error {
-	enter := p.enter()
+	first := p.sent == 0
 	p.sent++
 	return p.jobs.run(func(ctx context.Context) error {
-		err := do(ctx, enter)
+		err := do(ctx, p.enter(first))
 		if err == nil {
 			p.staged.Store(true)
 		}
@@ -167,9 +167,10 @@ func (p *chunker) run(do func(ctx context.Context, enter string) error) error {
 	})
 }
 
-func (p *chunker) enter() string {
+// enter is the text; the first command's removes leftovers, too.
+func (p *chunker) enter(first bool) string {
 	text := p.prepare
-	if p.sent == 0 {
+	if first {
 		text += removeScript(p.c.stale)
 	}
 	if !p.staged.Load() {

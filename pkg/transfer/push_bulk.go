@@ -45,7 +45,7 @@ l=; [ ! -f place ] || read -r l <place
 [ "$l" = "# sbsync $NONCE" ] || die 83 'the upload did not arrive whole'
 . ./place
 umask 000 # BusyBox takes it off all modes, in spite of -p
-tar -xpof - <archive & child=$!
+$UNTAR <archive & child=$!
 umask 077
 wait "$child"; r=$?; child=
 l=; [ ! -f seal ] || read -r l <seal
@@ -62,7 +62,7 @@ func (c *carrier) pushBulk(ctx context.Context) error {
 		return err
 	}
 	nonce := script.Word()
-	prepare := prepareScript(c.place, h)
+	prepare := prepareScript(c.place, h) + c.facts.untar()
 	if _, err := c.session.Run(ctx, script.Script{Label: "stage", Body: prepare + removeScript(c.stale) + "stage\n"}); err != nil {
 		return err
 	}

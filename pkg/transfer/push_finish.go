@@ -43,7 +43,7 @@ func (p *chunker) finish(ctx context.Context) error {
 		}
 		source, input = "cat tail"+k.unzip(), nil
 	}
-	body := "NONCE=" + nonce + "\ntrap 'cd /; unstage' EXIT\ntrap 'exit 143' TERM INT HUP\n" + p.enter() +
+	body := "NONCE=" + nonce + "\ntrap 'cd /; unstage' EXIT\ntrap 'exit 143' TERM INT HUP\n" + p.enter(p.sent == 0) +
 		source + " | unpack end || die 83 'the archive did not arrive whole'\n" +
 		"l=; [ ! -f seal ] || read -r l <seal\n[ \"$l\" = \"# sbsync $NONCE\" ] || die 83 'the archive did not arrive whole'\n" + verify + ". ./seal\n"
 	reply, err := p.c.session.Run(ctx, script.Script{Label: "publish", Heartbeat: true, Body: body, Input: input})
@@ -92,10 +92,11 @@ func (p *chunker) upload(ctx context.Context, data []byte, limit int64) error {
 	for offset := int64(0); offset < int64(len(data)); offset += step {
 		part := data[offset:min(offset+step, int64(len(data)))]
 		body := fmt.Sprintf("%sinput \"$@\" | dd of=tail conv=notrunc bs=%d seek=%d 2>/dev/null || die 83 'a part did not arrive'\n[ $(($(wc -c <tail))) -ge %d ] || die 83 'a part did not arrive whole'\n",
-			p.enter(), pieceAlign, offset/pieceAlign, offset+int64(len(part)))
+			p.enter(p.sent == 0), pieceAlign, offset/pieceAlign, offset+int64(len(part)))
 		err := p.c.again(ctx, "upload", func(ctx context.Context) error {
 			_, err := p.c.session.Run(ctx, script.Script{Label: "upload", Body: body, Input: bytes.NewReader(part)})
 			if err == nil {
+				p.sent++
 				p.staged.Store(true)
 			}
 			return err

@@ -40,10 +40,6 @@ type Entry struct {
 	Mode uint32 // 07777
 	Size int64  // of a File
 	Time Time   // last modification
-	// Racy says that the entry took its present state within the second of its
-	// Time: another state may have had the same second. Only known of sandboxes
-	// whose tools cut times to whole seconds.
-	Racy bool
 	// Changed is when the entry took its present state, in seconds of its own
 	// side's clock; 0 if that is not known.
 	Changed int64

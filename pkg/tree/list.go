@@ -227,7 +227,6 @@ func (l *Listing) addStat(name, rec string) error {
 	e := Entry{Mode: uint32(raw & 07777), Size: int64(n.parse(f[1], 10)), Time: n.date(f[2] + " " + f[3])}
 	e.Dev, e.Ino, e.Nlink = n.parse(f[5], 10), n.parse(f[6], 10), uint32(n.parse(f[7], 10))
 	e.Changed = n.time(f[8]).Sec
-	e.Racy = e.Changed <= e.Time.Sec
 	if n.bad {
 		return fmt.Errorf("%w: record %.60q", errListing, rec)
 	}
