@@ -24,13 +24,16 @@ func layers() map[string][]string {
 		"":                {"cmd"},
 		"completions/gen": {"cmd"},
 		"cmd":             {"pkg/transfer", "pkg/tree", "pkg/provider"}, // and drivers, in one file
-		"pkg/transfer":    {"pkg/script", "pkg/tarball", "pkg/confine", "pkg/tree", "pkg/provider"},
+		"pkg/transfer":    {"pkg/script", "pkg/shell", "pkg/tarball", "pkg/confine", "pkg/tree", "pkg/provider"},
 		"pkg/script":      {"pkg/provider"},
 		"pkg/tarball":     {"pkg/confine", "pkg/tree"},
 		"pkg/confine":     {"pkg/tree", "pkg/provider"},
 		"pkg/tree":        {"pkg/provider"},
 		"pkg/provider":    {},
-		driver:            {"pkg/provider"},
+		"pkg/shell":       {},
+		driver:            {"pkg/provider", "pkg/provider/remote", "pkg/shell"},
+		// What drivers have in common.
+		"pkg/provider/remote": {"pkg/provider"},
 		// The fake is the local sandbox, made worse.
 		"pkg/provider/providertest": {"pkg/provider", "pkg/provider/local"},
 	}

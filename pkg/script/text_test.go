@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
-	"os/exec"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -159,31 +158,4 @@ func TestEncoderReadsAgain(t *testing.T) {
 			t.Error("seek to the middle")
 		}
 	}
-}
-
-func FuzzQuote(f *testing.F) {
-	f.Add([]byte("it's\x00a\"b\x00$(x)\x00`id`\x00\n\x00\\\x00-n\x00%s\x00\xff\xfe\x00*\x00 "))
-	f.Add([]byte("''''\x00!\x00~\x00é\x00"))
-	f.Fuzz(func(t *testing.T, words []byte) {
-		list := strings.Split(string(words), "\x00")
-		text := []byte(`printf '%s\000'`)
-		for i, w := range list {
-			text = append(text, ' ')
-			if i%2 == 0 {
-				text = append(text, Quote(w)...)
-			} else {
-				text = AppendQuoted(text, w)
-			}
-			if len(Quote(w)) != QuotedLen(w) || string(AppendQuoted(nil, w)) != Quote(w) {
-				t.Errorf("%q: two lengths or texts", w)
-			}
-		}
-		if len(text) > 100_000 {
-			return
-		}
-		out, err := exec.Command("sh", "-c", string(text)).Output()
-		if err != nil || string(out) != strings.Join(list, "\x00")+"\x00" {
-			t.Errorf("%q: sh made %q of it, %v", words, out, err)
-		}
-	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sbsync/sbsync/pkg/confine"
 	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/shell"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
@@ -52,7 +53,7 @@ func (r *runner) digestSome(ctx context.Context, s *script.Session, h hasher, di
 		list.WriteString("./" + n + "\x00")
 		odd = odd || strings.ContainsAny(n, "\n\r\\")
 	}
-	head := "HASH=" + script.Quote(h.command) + "\ntrim() { " + h.trim + "; }\ncd -P -- " + script.Quote(dir) + " || die 81 'the directory is gone'\n"
+	head := "HASH=" + shell.Quote(h.command) + "\ntrim() { " + h.trim + "; }\ncd -P -- " + shell.Quote(dir) + " || die 81 'the directory is gone'\n"
 	run := func(command string) ([]string, error) {
 		var reply []byte
 		err := r.again(ctx, "digests", func(ctx context.Context) (err error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/sbsync/sbsync/pkg/confine"
 	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/shell"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
@@ -127,13 +128,13 @@ func inspect(ctx context.Context, s *script.Session, q question) (*facts, error)
 	if q.resolve {
 		resolve = "yes"
 	}
-	b.WriteString("D=" + script.Quote(q.path) + " P=" + script.Quote(q.probe) + " R=" + resolve + "\n")
+	b.WriteString("D=" + shell.Quote(q.path) + " P=" + shell.Quote(q.probe) + " R=" + resolve + "\n")
 	if q.list {
 		b.WriteString(tree.ListFunctions)
 	}
 	b.WriteString(inspectScript)
 	for _, r := range q.roots {
-		b.WriteString("if physical " + script.Quote(r) + "; then fact root \"$p\"; else fact root ''; fi\n")
+		b.WriteString("if physical " + shell.Quote(r) + "; then fact root \"$p\"; else fact root ''; fi\n")
 	}
 	b.WriteString("printf 'listing\\000'\n")
 	if q.list {
@@ -165,7 +166,7 @@ func listCommands(q question) string {
 	default:
 		b.WriteString("set --\nfor f in")
 		for _, name := range q.only {
-			b.WriteString(" " + script.Quote("./"+name))
+			b.WriteString(" " + shell.Quote("./"+name))
 		}
 		b.WriteString("; do if [ -e \"$f\" ] || [ -L \"$f\" ]; then set -- \"$@\" \"$f\"; fi; done\n")
 		b.WriteString("if [ $# -gt 0 ]; then list_tree \"$@\"; else printf 'find\\nend 0\\n\\000'; fi\n")

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/shell"
 	"github.com/sbsync/sbsync/pkg/tarball"
 )
 
@@ -56,7 +56,7 @@ func newPlainArchive(w io.Writer, touchNs bool) *plainArchive {
 // WriteHeader adds a directory or a link. A directory that comes again gets its
 // mode and time.
 func (a *plainArchive) WriteHeader(h tarball.Header) error {
-	name := script.Quote("./" + h.Name)
+	name := shell.Quote("./" + h.Name)
 	switch h.Type {
 	case tarball.Directory:
 		if a.known[h.Name] {
@@ -67,9 +67,9 @@ func (a *plainArchive) WriteHeader(h tarball.Header) error {
 		a.known[h.Name] = true
 		fmt.Fprintf(&a.script, "[ -d %s ] || mkdir -p -- %s || die 83 'a directory cannot be made'\n", name, name)
 	case tarball.SymbolicLink:
-		fmt.Fprintf(&a.script, "rm -f -- %s; ln -s -- %s %s || die 83 'a link cannot be made'\n", name, script.Quote(h.Link), name)
+		fmt.Fprintf(&a.script, "rm -f -- %s; ln -s -- %s %s || die 83 'a link cannot be made'\n", name, shell.Quote(h.Link), name)
 	case tarball.HardLink:
-		fmt.Fprintf(&a.script, "rm -f -- %s; ln -- %s %s || die 83 'a hard link cannot be made'\n", name, script.Quote("./"+h.Link), name)
+		fmt.Fprintf(&a.script, "rm -f -- %s; ln -- %s %s || die 83 'a hard link cannot be made'\n", name, shell.Quote("./"+h.Link), name)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (a *plainArchive) WriteFile(h tarball.Header, r io.Reader) (tarball.FileRes
 
 // WriteBytes adds a file.
 func (a *plainArchive) WriteBytes(h tarball.Header, b []byte) error {
-	name := script.Quote("./" + h.Name)
+	name := shell.Quote("./" + h.Name)
 	if len(b) == 0 {
 		fmt.Fprintf(&a.script, ": >%s || die 83 'a file cannot be made'\n", name)
 	} else {

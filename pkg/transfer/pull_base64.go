@@ -12,6 +12,7 @@ import (
 
 	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/shell"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
@@ -96,7 +97,7 @@ func (p *textPuller) schedule(files []tree.Entry, share int64) error {
 			}
 			continue
 		}
-		n := script.QuotedLen(p.remoteName(e)) + 3
+		n := shell.QuotedLen(p.remoteName(e)) + 3
 		if size+e.Size > budget || names+n > min(pullNames, p.session.MaxBody()/2) {
 			if err := flush(); err != nil {
 				return err
@@ -120,7 +121,7 @@ func (p *textPuller) quoted(files []tree.Entry) string {
 	var b []byte
 	for _, e := range files {
 		b = append(b, ' ')
-		b = script.AppendQuoted(b, "./"+p.remoteName(e))
+		b = shell.AppendQuoted(b, "./"+p.remoteName(e))
 	}
 	return string(b)
 }
@@ -216,9 +217,9 @@ func (p *textPuller) head() string {
 	if p.session.Streams() {
 		pack = script.PassFunction
 	}
-	return "HASH=" + script.Quote(p.hasher.command) + "\ntrim() { " + p.hasher.trim + "; }\n" + pack +
+	return "HASH=" + shell.Quote(p.hasher.command) + "\ntrim() { " + p.hasher.trim + "; }\n" + pack +
 		"readable() { [ -f \"$1\" ] && [ -r \"$1\" ] || die 90 \"$1 is gone, or may not be read\"; }\n" +
-		"cd -P -- " + script.Quote(p.dir) + " || die 81 'the directory is gone'\n"
+		"cd -P -- " + shell.Quote(p.dir) + " || die 81 'the directory is gone'\n"
 }
 
 // run runs a script whose reply is packed content and digests. Staged files

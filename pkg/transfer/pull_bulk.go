@@ -12,6 +12,7 @@ import (
 
 	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/shell"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
@@ -113,7 +114,7 @@ func (b *bulkPull) runTar(files []tree.Entry, missing map[string]tree.Entry) (*s
 		bulkStaleMinutes, b.word) +
 		"[ -d \"$D\" ] || mkdir -- \"$D\" || die 85 'no temporary directory can be made'\n" +
 		"cd -P -- \"$D\" && D=$(pwd -P) || die 85 'the temporary directory cannot be entered'\nprintf '%s\\n' \"$D\"\n" +
-		"cd -P -- " + script.Quote(b.puller.dir) + " || die 81 'the directory is gone'\n" +
+		"cd -P -- " + shell.Quote(b.puller.dir) + " || die 81 'the directory is gone'\n" +
 		"{ " + b.tarCommand() + "; } >\"$D/archive\"\nr=$?\nprintf '%s\\n' \"$r\"\nexit \"$r\"\n"
 	if b.dir == "" {
 		b.dir = "?" // from here on there is something to remove

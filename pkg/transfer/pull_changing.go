@@ -11,6 +11,7 @@ import (
 
 	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/shell"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
@@ -25,7 +26,7 @@ var errShort = errors.New("fewer bytes were there than were listed")
 
 // changing fetches a small file that does not hold still.
 func (p *textPuller) changing(ctx context.Context, e tree.Entry) error {
-	from := fmt.Sprintf("head -c %d %s", e.Size, script.Quote("./"+p.remoteName(e)))
+	from := fmt.Sprintf("head -c %d %s", e.Size, shell.Quote("./"+p.remoteName(e)))
 	return p.noteFate(e, p.once(ctx, from, e.Size, func(content io.Reader) error {
 		var sum string
 		return p.receive(e, content, &sum)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/shell"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
@@ -22,7 +23,7 @@ func (p *textPuller) state(e tree.Entry) string {
 	if p.symlinks(p.mapping) == Follow {
 		follow = "-L"
 	}
-	return strings.NewReplacer("NAME", script.Quote("./"+p.remoteName(e)), "FOLLOW", follow).Replace(
+	return strings.NewReplacer("NAME", shell.Quote("./"+p.remoteName(e)), "FOLLOW", follow).Replace(
 		`stat FOLLOW -c '%s %Y %i %z' -- NAME 2>/dev/null || find FOLLOW NAME -prune -printf '%s %Ts %i %C@\n' 2>/dev/null || [ ! -e NAME ] || echo unknown
 `)
 }
@@ -128,7 +129,7 @@ func (p *textPuller) piece(ctx context.Context, e tree.Entry, f io.WriterAt, off
 		return nil
 	}
 	label := fmt.Sprintf("piece of %.60q at %d", p.remoteName(e), offset)
-	name := script.Quote("./" + p.remoteName(e))
+	name := shell.Quote("./" + p.remoteName(e))
 	from := fmt.Sprintf("tail -c +%d -- %s | head -c %d", offset+1, name, n)
 	if offset%pieceAlign == 0 {
 		from = fmt.Sprintf("dd if=%s bs=%d skip=%d count=%d 2>/dev/null", name, pieceAlign, offset/pieceAlign, (n+pieceAlign-1)/pieceAlign)
@@ -155,7 +156,7 @@ func (p *textPuller) piece(ctx context.Context, e tree.Entry, f io.WriterAt, off
 
 // tryPiece fetches a piece with the command from, and compares digests.
 func (p *textPuller) tryPiece(ctx context.Context, label string, e tree.Entry, f io.WriterAt, offset, n int64, from string) error {
-	body := p.head() + "readable " + script.Quote("./"+p.remoteName(e)) + "\nfrom() { " + from + "; }\nfrom | pack " + p.compress() + "\nfrom | $HASH | trim\n" + p.state(e) + ":\n"
+	body := p.head() + "readable " + shell.Quote("./"+p.remoteName(e)) + "\nfrom() { " + from + "; }\nfrom | pack " + p.compress() + "\nfrom | $HASH | trim\n" + p.state(e) + ":\n"
 	return p.run(ctx, label, body, n, func(content io.Reader, sums func() ([]string, error)) error {
 		sum := (&digestList{hasher: p.hasher}).start()
 		w := &errorWriter{w: io.NewOffsetWriter(f, offset)}

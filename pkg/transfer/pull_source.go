@@ -8,6 +8,7 @@ import (
 
 	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/shell"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
@@ -118,10 +119,10 @@ func (g *puller) readSmall(names []string) (map[string][]byte, error) {
 	for len(names) > 0 {
 		n, size := 0, 0
 		var b strings.Builder
-		fmt.Fprintf(&b, "cd -P -- %s || die 81 'the directory is gone'\n", script.Quote(g.dir))
+		fmt.Fprintf(&b, "cd -P -- %s || die 81 'the directory is gone'\n", shell.Quote(g.dir))
 		b.WriteString("give() { c=$(head -c " + fmt.Sprint(maxIgnoreFile) + " \"$1\" 2>/dev/null; echo .) || return 0; printf '%s\\000%s\\000' \"$1\" \"${c%.}\"; }\n")
 		for n < len(names) && size < min(48<<10, g.session.MaxBody()/2) {
-			word := script.Quote("./" + names[n])
+			word := shell.Quote("./" + names[n])
 			fmt.Fprintf(&b, "give %s\n", word)
 			size += len(word) + 6
 			n++

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/shell"
 	"github.com/sbsync/sbsync/pkg/tarball"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
@@ -162,7 +163,7 @@ func (g *puller) runTar(files []tree.Entry, missing map[string]tree.Entry) (*scr
 	names := g.nameList(files)
 	command := g.tarCommand() + "\n"
 	rx, end := g.newReceiver(missing), "sbsync-end-"+script.Word()
-	body := "cd -P -- " + script.Quote(g.dir) + " || die 81 'the directory is gone'\n" + command
+	body := "cd -P -- " + shell.Quote(g.dir) + " || die 81 'the directory is gone'\n" + command
 	var cut error
 	_, err := g.session.Run(g.ctx, script.Script{Label: "pull", Body: body, Input: bytes.NewReader(names), InputSize: int64(len(names)),
 		Consume: func(reply io.Reader) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/sbsync/sbsync/pkg/confine"
 	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/shell"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
@@ -186,7 +187,7 @@ func topNames(dir string, most int) []string {
 	names, size := make([]string, 0, len(entries)), 0
 	for _, e := range entries {
 		names = append(names, e.Name())
-		if size += script.QuotedLen(e.Name()) + 3; size > most {
+		if size += shell.QuotedLen(e.Name()) + 3; size > most {
 			return nil
 		}
 	}
@@ -320,7 +321,7 @@ func (c *carrier) explain(err error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), cleanupTime)
 	defer cancel()
-	reply, derr := c.session.Run(ctx, script.Script{Label: "df", Body: "df -Pk -- " + script.Quote(c.place.base) + " 2>/dev/null || df -Pk " + script.Quote(c.place.base)})
+	reply, derr := c.session.Run(ctx, script.Script{Label: "df", Body: "df -Pk -- " + shell.Quote(c.place.base) + " 2>/dev/null || df -Pk " + shell.Quote(c.place.base)})
 	free := freeBytes(reply)
 	if derr != nil || free < 0 {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/shell"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
@@ -212,9 +213,9 @@ func (b *bulkPush) addLarge(e tree.Entry) {
 // placeFile notes the commands that put a large file into the staged tree.
 func (b *bulkPush) placeFile(name, to string, e tree.Entry, info fs.FileInfo) {
 	w := publisher{touchNs: b.c.facts.touchNs()}
-	quoted := script.Quote(to)
+	quoted := shell.Quote(to)
 	fmt.Fprintf(&b.place, "mkdir -p -- %s && mv -f -- %s %s && %s %s && chmod %04o -- %s || die 86 'a file cannot be put in its place'\n",
-		script.Quote(path.Dir(to)), name, quoted, w.touch(timeOf(info)), quoted, e.Mode, quoted)
+		shell.Quote(path.Dir(to)), name, quoted, w.touch(timeOf(info)), quoted, e.Mode, quoted)
 }
 
 func (b *bulkPush) copy(w io.Writer, r io.Reader) error {

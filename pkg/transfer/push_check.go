@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/sbsync/sbsync/pkg/provider"
-	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/shell"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
@@ -81,7 +81,7 @@ func (l *sizeList) script(h hasher, count string) string {
 	for _, line := range lines {
 		io.WriteString(sum, line)
 	}
-	want := script.Quote(strings.TrimSpace(digestLine(sum)))
+	want := shell.Quote(strings.TrimSpace(digestLine(sum)))
 	return `how=count
 if have find && have sort; then
 	if find . -prune -printf '' 2>/dev/null; then how=printf; elif have stat; then how=stat; fi

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/shell"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
@@ -56,7 +57,7 @@ func (p *chunker) pieces(e tree.Entry) error {
 	}
 	p.jobs.then(func() { p.s.settle(e.Path, info, pf.after, false, pf.short, pf.err) })
 	w := publisher{touchNs: p.c.facts.touchNs()}
-	fmt.Fprintf(&p.finals, "%s %s && chmod %04o -- %s || die 86 'metadata cannot be set'\n", w.touch(timeOf(info)), script.Quote(name), e.Mode, script.Quote(name))
+	fmt.Fprintf(&p.finals, "%s %s && chmod %04o -- %s || die 86 'metadata cannot be set'\n", w.touch(timeOf(info)), shell.Quote(name), e.Mode, shell.Quote(name))
 	return nil
 }
 
@@ -101,7 +102,7 @@ func (p *chunker) piece(ctx context.Context, enter string, f *piecedFile, offset
 		} else {
 			input = &hashedSection{SectionReader: section, want: n, sum: sum, broke: f.broke}
 		}
-		name := script.Quote(f.name)
+		name := shell.Quote(f.name)
 		seek := offset / pieceAlign
 		block := int64(pieceAlign)
 		if offset%pieceAlign != 0 { // pieces smaller than the alignment
@@ -109,7 +110,7 @@ func (p *chunker) piece(ctx context.Context, enter string, f *piecedFile, offset
 		}
 		place := fmt.Sprintf("bs=%d seek=%d", block, seek)
 		back := fmt.Sprintf("bs=%d skip=%d count=%d", block, seek, (n+block-1)/block)
-		body := enter + "mkdir -p -- " + script.Quote(path.Dir(f.name)) + "\n" +
+		body := enter + "mkdir -p -- " + shell.Quote(path.Dir(f.name)) + "\n" +
 			"e=$( { input \"$@\"" + unzip + " | dd of=" + name + " conv=notrunc " + place + "; } 2>&1 ) || die 83 \"$e\"\n" +
 			"dd if=" + name + " " + back + " 2>/dev/null | $HASH | trim\n"
 		reply, err := p.c.session.Run(ctx, script.Script{Label: label, Heartbeat: true, Body: body, Input: input})

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/sbsync/sbsync/pkg/confine"
-	"github.com/sbsync/sbsync/pkg/script"
+	"github.com/sbsync/sbsync/pkg/shell"
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
@@ -68,7 +68,7 @@ hashes_singly() { [ ! -s "$1" ] || cat "$1" | xargs -0 -n1 sh -c "$HASH <\"\$1\"
 // prepareScript sets the variables of a receiving script.
 func prepareScript(pl place, h hasher) string {
 	var b strings.Builder
-	set := func(name, value string) { b.WriteString(name + "=" + script.Quote(value) + "\n") }
+	set := func(name, value string) { b.WriteString(name + "=" + shell.Quote(value) + "\n") }
 	set("S", pl.stage())
 	set("T", pl.target)
 	set("OWNER", confine.Owner())
@@ -83,9 +83,9 @@ func removeScript(stale []leftover) string {
 	var b strings.Builder
 	for _, l := range stale {
 		if l.empty {
-			fmt.Fprintf(&b, "(S=%s; rm -f -- \"$S/draft\"; rmdir -- \"$S\" 2>/dev/null)\n", script.Quote(l.path))
+			fmt.Fprintf(&b, "(S=%s; rm -f -- \"$S/draft\"; rmdir -- \"$S\" 2>/dev/null)\n", shell.Quote(l.path))
 		} else {
-			fmt.Fprintf(&b, "(S=%s; unstage)\n", script.Quote(l.path))
+			fmt.Fprintf(&b, "(S=%s; unstage)\n", shell.Quote(l.path))
 		}
 	}
 	return b.String()
@@ -110,7 +110,7 @@ mkdir claim 2>/dev/null && printf '%s\n' "$$" >claim/pid || broken 'the staging 
 `)
 	for _, e := range p.send {
 		if failed[e.Path] {
-			w.WriteString("rm -f -- " + script.Quote(path.Join(stagedTree, e.Path)) + "\n")
+			w.WriteString("rm -f -- " + shell.Quote(path.Join(stagedTree, e.Path)) + "\n")
 		}
 	}
 	if f.tar != "gnu" {
@@ -150,7 +150,7 @@ func (w *publisher) directories(p *plan) {
 
 // root publishes the staged tree as a whole.
 func (w *publisher) root(p *plan) {
-	final, unique := script.Quote(w.pl.target), w.pl.word
+	final, unique := shell.Quote(w.pl.target), w.pl.word
 	late := ""
 	if p.root.Type == tree.Dir && p.root.Mode&0o200 == 0 {
 		late = fmt.Sprintf("chmod %04o -- %s\n", p.root.Mode, final)
@@ -182,10 +182,10 @@ func (w *publisher) root(p *plan) {
 func (w *publisher) parents(parent string) {
 	var made []string
 	for d := parent; d != w.pl.base; d = path.Dir(d) {
-		made = append(made, script.Quote(d))
+		made = append(made, shell.Quote(d))
 	}
 	w.WriteString("unparent() { rmdir -- " + strings.Join(made, " ") + " 2>/dev/null; }\n")
-	w.WriteString("(umask 022; mkdir -p -- " + script.Quote(parent) + ") || { unparent; broken 'the directories above the target cannot be made'; }\n")
+	w.WriteString("(umask 022; mkdir -p -- " + shell.Quote(parent) + ") || { unparent; broken 'the directories above the target cannot be made'; }\n")
 }
 
 // swap puts the staged tree in place of the old one. Where the old one cannot
@@ -255,7 +255,7 @@ func (w *publisher) merge(p *plan, failed map[string]bool) {
 			continue
 		case stepConvert:
 			b.flush()
-			from, to := script.Quote(path.Join(stagedTree, s.path)), script.Quote(w.pl.in(s.path))
+			from, to := shell.Quote(path.Join(stagedTree, s.path)), shell.Quote(w.pl.in(s.path))
 			fmt.Fprintf(w, "keep old%d %s && { mv -f -- %s %s || { putback; false; }; } || broken %s\n", i, to, from, to, to)
 			continue
 		case stepUnlock:
@@ -327,17 +327,17 @@ func (b *batch) flush() {
 	if len(b.names) == 0 {
 		return
 	}
-	out := []byte("(cd -P -- " + script.Quote(b.at) + " >/dev/null && " + b.command)
+	out := []byte("(cd -P -- " + shell.Quote(b.at) + " >/dev/null && " + b.command)
 	for _, name := range b.names {
 		out = append(out, ' ')
-		out = script.AppendQuoted(out, "./"+name)
+		out = shell.AppendQuoted(out, "./"+name)
 	}
 	if b.last != "" {
 		out = append(out, ' ')
-		out = script.AppendQuoted(out, b.last)
+		out = shell.AppendQuoted(out, b.last)
 	}
 	out = append(out, ") || broken "...)
-	out = script.AppendQuoted(out, strings.TrimSuffix(b.command, " --")+" "+describe(b.names))
+	out = shell.AppendQuoted(out, strings.TrimSuffix(b.command, " --")+" "+describe(b.names))
 	b.w.Write(append(out, '\n'))
 	b.names, b.size = b.names[:0], 0
 }

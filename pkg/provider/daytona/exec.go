@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/shell"
 )
 
 // maxWord is the longest word of a command line: Linux's MAX_ARG_STRLEN without
@@ -93,10 +94,13 @@ func commandLine(cmd provider.Command, mark string) (string, error) {
 	var script, plain strings.Builder
 	script.WriteString("export " + mark + "\n")
 	for name, value := range cmd.Env {
-		script.WriteString("export " + name + "=" + quote(value) + "\n")
+		if !shell.IsVariable(name) {
+			return "", provider.New(provider.Usage, fmt.Sprintf("exec: %q can't be the name of an environment variable", name), "")
+		}
+		script.WriteString("export " + name + "=" + shell.Quote(value) + "\n")
 	}
 	if cmd.Dir != "" {
-		script.WriteString("cd -- " + quote(cmd.Dir) + " || exit 1\n")
+		script.WriteString("cd -- " + shell.Quote(cmd.Dir) + " || exit 1\n")
 	}
 	script.WriteString("exec")
 	n := 0
@@ -109,7 +113,7 @@ func commandLine(cmd provider.Command, mark string) (string, error) {
 			script.WriteString(" \"${" + strconv.Itoa(n) + "}\"")
 			plain.WriteString(" " + arg)
 		default:
-			script.WriteString(" " + quote(arg))
+			script.WriteString(" " + shell.Quote(arg))
 		}
 	}
 	text := base64.StdEncoding.EncodeToString([]byte(script.String()))
@@ -128,8 +132,6 @@ func isPlain(word string) bool {
 	}
 	return word != ""
 }
-
-func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // execute has the daemon run a command line.
 func (s *sandbox) execute(ctx context.Context, line string, limit int64) (out string, code int, err error) {

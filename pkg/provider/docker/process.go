@@ -5,13 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/moby/moby/client"
 
 	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/provider/remote"
 )
 
 const (
@@ -32,9 +31,9 @@ type process struct {
 	*Sandbox
 	started
 	label  string
-	stderr announced
+	stderr *remote.Announced
 	held   *provider.Collector // nil if the caller takes the output
-	out    *revocable
+	out    *firstBytes
 
 	input  chan error // what reading the caller's stdin failed with, at most once
 	output chan error // what the caller did not take, or nil at the end; once
@@ -46,14 +45,18 @@ func newProcess(s *Sandbox, e started, cmd provider.Command) *process {
 	if p.label == "" {
 		p.label = "exec"
 	}
-	p.stderr = announced{word: s.word, pid: make(chan int, 1)}
+	p.stderr = remote.NewAnnounced(s.word, 0)
 	w := cmd.Stdout
 	if w == nil {
 		p.held = &provider.Collector{Max: cmd.MaxOutput}
 		w = p.held
 	}
-	p.out = &revocable{w: w}
-	go func() { p.output <- p.drain() }()
+	p.out = &firstBytes{Output: remote.NewOutput(w)}
+	go func() {
+		p.output <- p.drain()
+		// Until its output has been read, the daemon says that a command runs.
+		io.Copy(io.Discard, p.conn.Reader)
+	}()
 	if cmd.Stdin != nil {
 		go p.feed(cmd.Stdin)
 	}
@@ -63,40 +66,19 @@ func newProcess(s *Sandbox, e started, cmd provider.Command) *process {
 // feed copies the caller's stdin. If reading it fails, the stream is left open,
 // so that the command never takes a cut input for a whole one.
 func (p *process) feed(from io.Reader) {
-	to := &commandInput{w: p.conn.Conn}
-	var err error
-	if source, ok := from.(io.WriterTo); ok {
-		_, err = source.WriteTo(to)
-	} else {
-		_, err = io.CopyBuffer(to, from, make([]byte, bufferSize))
-	}
-	// If the command takes no more, its exit code tells more than EPIPE does.
-	if err == nil || to.closed {
-		p.conn.CloseWrite()
+	if err := remote.SendInput(p.conn.Conn, from, bufferSize); err != nil {
+		p.input <- err
 		return
 	}
-	p.input <- err
-}
-
-// commandInput is the command's stdin. It hides the connection's ReadFrom,
-// which would tell errors of either side apart no more.
-type commandInput struct {
-	w      io.Writer
-	closed bool // a write failed
-}
-
-func (c *commandInput) Write(b []byte) (int, error) {
-	n, err := c.w.Write(b)
-	c.closed = c.closed || err != nil
-	return n, err
+	p.conn.CloseWrite()
 }
 
 // drain takes the output apart until it ends. An error is the caller's; one of
 // the connection shows when the exit code is asked for.
 func (p *process) drain() error {
 	// The library's own buffer has 4 KiB.
-	err := demux(p.out, &p.stderr, bufio.NewReaderSize(p.conn.Reader, outputSize))
-	p.stderr.flush()
+	err := demux(p.out, p.stderr, bufio.NewReaderSize(p.conn.Reader, outputSize))
+	p.stderr.Flush()
 	if p.out.err != nil {
 		return p.out.err
 	}
@@ -191,7 +173,7 @@ func (p *process) end() {
 		p.signal("KILL", closeAfter)
 	}
 	p.conn.Close()
-	p.out.revoked.Store(true)
+	p.out.Revoke()
 }
 
 // signal sends a signal, if the process id has arrived or still comes, and says
@@ -200,9 +182,8 @@ func (p *process) signal(name string, wait time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	select {
-	case pid := <-p.stderr.pid:
-		p.stderr.pid <- pid
-		p.kill(ctx, name, pid)
+	case <-p.stderr.Known():
+		p.kill(ctx, name)
 	case <-p.output: // it has ended, or will not say any more
 		p.output <- nil
 	case <-ctx.Done():
@@ -213,36 +194,31 @@ func (p *process) signal(name string, wait time.Duration) bool {
 
 // kill runs kill in the container. runc gives each exec a session, and so a
 // process group, of its own.
-func (p *process) kill(ctx context.Context, signal string, pid int) {
-	opt := client.ExecCreateOptions{User: p.user, Cmd: []string{"sh", "-c", `kill -"$0" -"$1" 2>/dev/null || kill -"$0" "$1" 2>/dev/null`, signal, fmt.Sprint(pid)}}
+func (p *process) kill(ctx context.Context, signal string) {
+	opt := client.ExecCreateOptions{User: p.user, Cmd: []string{"sh", "-c", remote.KillCommand(signal, p.stderr.PID())}}
 	if e, err := p.daemon.ExecCreate(ctx, p.Sandbox.id, opt); err == nil {
 		p.daemon.ExecStart(ctx, e.ID, client.ExecStartOptions{Detach: true})
 	}
 }
 
-// revocable is a caller's writer that is not written to any more once the call
-// has returned.
-type revocable struct {
-	w       io.Writer
-	revoked atomic.Bool
-	err     error  // of the first write that failed
-	head    []byte // what was written first
+// firstBytes is the caller's writer, which also keeps what was written first:
+// the daemon says there why it could not run the command.
+type firstBytes struct {
+	*remote.Output
+	err  error // of the first write that failed
+	head []byte
 }
 
-// headSize is how much of the output is kept besides: the daemon says there
-// why it could not run the command.
+// headSize is how much is kept.
 const headSize = 1 << 10
 
-func (r *revocable) Write(b []byte) (int, error) {
-	if r.revoked.Load() {
-		return 0, os.ErrClosed
+func (f *firstBytes) Write(b []byte) (int, error) {
+	if room := headSize - len(f.head); room > 0 {
+		f.head = append(f.head, b[:min(room, len(b))]...)
 	}
-	if room := headSize - len(r.head); room > 0 {
-		r.head = append(r.head, b[:min(room, len(b))]...)
-	}
-	n, err := r.w.Write(b)
-	if err != nil && r.err == nil {
-		r.err = err
+	n, err := f.Output.Write(b)
+	if err != nil && f.err == nil {
+		f.err = err
 	}
 	return n, err
 }

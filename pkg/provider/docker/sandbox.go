@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/provider/remote"
 )
 
 // maxConcurrent is how many commands may run at once. Each has a connection of
@@ -27,7 +27,7 @@ type Sandbox struct {
 }
 
 func newSandbox(d *daemon, id, name, user string) *Sandbox {
-	return &Sandbox{daemon: d, id: id, name: name, user: user, word: "sbsync-" + rand.Text()}
+	return &Sandbox{daemon: d, id: id, name: name, user: user, word: remote.Word()}
 }
 
 // Capabilities says that all of Exec and Stream works.
@@ -72,10 +72,10 @@ func (s *Sandbox) run(ctx context.Context, cmd provider.Command) (provider.Resul
 	if err != nil {
 		return res, err
 	}
-	switch p.stderr.state() {
-	case noDirectory:
+	switch {
+	case p.stderr.NoDirectory(res.ExitCode):
 		return provider.Result{}, &provider.Error{Kind: provider.NotFound, Op: "exec", Err: fmt.Errorf("directory %q: %w", cmd.Dir, fs.ErrNotExist)}
-	case neverRan:
+	case p.stderr.PID() == 0:
 		return provider.Result{}, s.noShell(res, p.out.head)
 	}
 	if res.ExitCode == killed && !s.runs(ctx) {

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/provider/remote"
 )
 
 const (
@@ -28,7 +26,7 @@ const (
 )
 
 // run runs args as they are. A mark, if there is one, learns the process.
-func (s *sandbox) run(ctx context.Context, args []string, cmd provider.Command, mark *markReader) (provider.Result, error) {
+func (s *sandbox) run(ctx context.Context, args []string, cmd provider.Command, mark *remote.Announced) (provider.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return provider.Result{}, err
 	}
@@ -50,7 +48,7 @@ func (s *sandbox) run(ctx context.Context, args []string, cmd provider.Command, 
 	c := newCall(st, op, cmd, mark)
 	err = c.wait(ctx)
 	if err != nil && mark != nil {
-		s.end(mark.wait(markTime))
+		s.end(mark)
 	}
 	c.close()
 	return c.result(err)
@@ -58,14 +56,15 @@ func (s *sandbox) run(ctx context.Context, args []string, cmd provider.Command, 
 
 // end ends a command that was given up, and all of its group. It comes before
 // its connection is closed: a command must not take that for its input's end.
-func (s *sandbox) end(process int) {
-	if process == 0 {
+func (s *sandbox) end(process *remote.Announced) {
+	select {
+	case <-process.Known():
+	case <-time.After(markTime):
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), killTime)
 	defer cancel()
-	p := strconv.Itoa(process)
-	_, _ = s.run(ctx, []string{"sh", "-c", "kill -KILL -" + p + " 2>/dev/null || kill -KILL " + p}, provider.Command{}, nil)
+	_, _ = s.run(ctx, []string{"sh", "-c", remote.KillCommand("KILL", process.PID())}, provider.Command{}, nil)
 }
 
 // call is one command under way.
@@ -73,31 +72,38 @@ type call struct {
 	st     *streams
 	op     string
 	held   *provider.Collector // nil if the caller takes the output
-	tail   provider.Tail
-	out    revocable
+	stderr *provider.Tail
+	out    *remote.Output
 	failed chan error // at most one each: input not read, stdout or stderr not written
 	done   chan error // of collect, once
 	copies sync.WaitGroup
 }
 
 // newCall starts copying.
-func newCall(st *streams, op string, cmd provider.Command, mark *markReader) *call {
+func newCall(st *streams, op string, cmd provider.Command, mark *remote.Announced) *call {
 	c := &call{st: st, op: op, failed: make(chan error, 3), done: make(chan error, 1)}
-	c.out.w = cmd.Stdout
-	if cmd.Stdout == nil {
+	w := cmd.Stdout
+	if w == nil {
 		c.held = &provider.Collector{Max: cmd.MaxOutput}
-		c.out.w = c.held
+		w = c.held
 	}
-	var stderr io.Writer = &c.tail
+	c.out, c.stderr = remote.NewOutput(w), new(provider.Tail)
+	var stderr io.Writer = c.stderr
 	if mark != nil {
-		mark.rest, stderr = &c.tail, mark
+		c.stderr, stderr = &mark.Tail, mark
 	}
 	if st.stdin != nil {
 		go c.feed(cmd.Stdin)
 	}
 	errs := make(chan error, 2)
-	c.copies.Go(func() { errs <- c.copyOut(&c.out, st.stdout) })
-	c.copies.Go(func() { errs <- c.copyOut(stderr, st.stderr) })
+	c.copies.Go(func() { errs <- c.copyOut(c.out, st.stdout) })
+	c.copies.Go(func() {
+		err := c.copyOut(stderr, st.stderr)
+		if mark != nil {
+			mark.Flush()
+		}
+		errs <- err
+	})
 	c.copies.Go(func() { c.done <- c.collect(errs) })
 	return c
 }
@@ -135,11 +141,11 @@ func (c *call) close() {
 	case <-over:
 	case <-time.After(closeTime):
 	}
-	c.out.revoked.Store(true)
+	c.out.Revoke()
 }
 
 func (c *call) result(err error) (provider.Result, error) {
-	res := provider.Result{Stderr: c.tail.Bytes()}
+	res := provider.Result{Stderr: c.stderr.Bytes()}
 	var exit *exitError
 	if errors.As(err, &exit) {
 		res.ExitCode, err = exit.code, nil
@@ -150,31 +156,23 @@ func (c *call) result(err error) (provider.Result, error) {
 	return res, err
 }
 
-// feed sends the input. That the command does not want it is no failure. If it
-// can't be read it is not ended, lest it be taken for whole.
+// feed sends the input. If it can't be read it is not ended, lest it be taken for
+// whole.
 func (c *call) feed(from io.Reader) {
-	to := &pieces{w: c.st.stdin}
-	_, err := io.CopyBuffer(to, from, make([]byte, pieceSize)) // uses WriteTo where there is one
-	switch {
-	case to.refused:
-	case err == nil:
-		_ = c.st.stdin.Close()
-	default:
+	if err := remote.SendInput(pieces{c.st.stdin}, from, pieceSize); err != nil {
 		c.failed <- fmt.Errorf("%s: read stdin: %w", c.op, err)
+		return
 	}
+	_ = c.st.stdin.Close()
 }
 
 // pieces writes no more than pieceSize at once.
-type pieces struct {
-	w       io.Writer
-	refused bool // a write failed
-}
+type pieces struct{ w io.Writer }
 
-func (p *pieces) Write(b []byte) (n int, err error) {
+func (p pieces) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		end := min(n+pieceSize, len(b))
 		if _, err := p.w.Write(b[n:end]); err != nil {
-			p.refused = true
 			return n, err
 		}
 		n = end
@@ -218,17 +216,4 @@ func (c *call) copyOut(to io.Writer, from io.Reader) error {
 			return err
 		}
 	}
-}
-
-// revocable is the caller's writer, until its call is over.
-type revocable struct {
-	w       io.Writer
-	revoked atomic.Bool
-}
-
-func (r *revocable) Write(p []byte) (int, error) {
-	if r.revoked.Load() {
-		return 0, os.ErrClosed
-	}
-	return r.w.Write(p)
 }

@@ -13,6 +13,7 @@ import (
 	"context"
 
 	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/provider/remote"
 )
 
 // Driver opens pods. The zero value is ready.
@@ -53,7 +54,7 @@ func (Driver) Open(ctx context.Context, ref string, cfg provider.Config) (provid
 	if where, err = c.find(ctx, where); err != nil {
 		return nil, err
 	}
-	sb := &sandbox{client: c, where: where}
+	sb := &sandbox{client: c, where: where, word: remote.Word()}
 	if err := sb.greet(ctx, set.protocol); err != nil {
 		return nil, err
 	}

@@ -284,7 +284,7 @@ func TestStatus(t *testing.T) {
 
 func TestEnvironmentNames(t *testing.T) {
 	for _, name := range []string{"A;touch pwn", "", "1A", "A B", "A=B", "a.b"} {
-		if _, err := wrap(provider.Command{Args: []string{"true"}, Env: map[string]string{name: "x"}}); provider.KindOf(err) != provider.Usage {
+		if _, err := wrap(provider.Command{Args: []string{"true"}, Env: map[string]string{name: "x"}}, "w"); provider.KindOf(err) != provider.Usage {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

@@ -1,12 +1,12 @@
 package kubernetes
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/provider/remote"
 )
 
 // Arguments travel in the request's address, up to three bytes for one; Go's
@@ -23,6 +23,7 @@ type sandbox struct {
 	where    reference
 	protocol string
 	why      string // it was chosen
+	word     string // marks what our shell prints
 }
 
 // greet chooses the protocol by running a command that does nothing. SPDY comes
@@ -67,7 +68,8 @@ func (s *sandbox) Stream(ctx context.Context, cmd provider.Command) (provider.Re
 }
 
 func (s *sandbox) Exec(ctx context.Context, cmd provider.Command) (provider.Result, error) {
-	args, err := wrap(cmd)
+	mark := remote.NewAnnounced(s.word, 0)
+	args, err := wrap(cmd, s.word)
 	if err != nil {
 		return provider.Result{}, err
 	}
@@ -79,9 +81,8 @@ func (s *sandbox) Exec(ctx context.Context, cmd provider.Command) (provider.Resu
 				fmt.Sprintf("exec: the arguments are too long for a request to the API server (%d bytes, %d in all)", maxArg, maxArgs), "")
 		}
 	}
-	mark := newMarkReader()
 	res, err := s.run(ctx, args, cmd, mark)
-	if err == nil && res.ExitCode == noDirCode && bytes.HasSuffix(bytes.TrimSpace(res.Stderr), []byte(noDirMark)) {
+	if err == nil && mark.NoDirectory(res.ExitCode) {
 		return provider.Result{}, provider.New(provider.NotFound, fmt.Sprintf("exec: directory %q can't be entered", cmd.Dir), "")
 	}
 	return res, err

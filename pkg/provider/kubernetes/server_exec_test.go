@@ -21,8 +21,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// remote is one exec as the server sees it.
-type remote struct {
+// attached is one exec as the server sees it.
+type attached struct {
 	stdin                  io.Reader // nil if none was asked for
 	stdout, stderr, status io.WriteCloser
 	gone                   <-chan bool // the client has closed
@@ -33,7 +33,7 @@ type remote struct {
 func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 	s.running.Add(1)
 	defer s.running.Done()
-	var to *remote
+	var to *attached
 	switch {
 	case wsstream.IsWebSocketRequest(r):
 		to = acceptWebSocket(w, r)
@@ -70,7 +70,7 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func acceptSPDY(w http.ResponseWriter, r *http.Request) *remote {
+func acceptSPDY(w http.ResponseWriter, r *http.Request) *attached {
 	if _, err := httpstream.Handshake(r, w, []string{"v4.channel.k8s.io"}); err != nil {
 		return nil
 	}
@@ -95,21 +95,21 @@ func acceptSPDY(w http.ResponseWriter, r *http.Request) *remote {
 			return nil
 		}
 	}
-	to := &remote{stdout: by["stdout"], stderr: by["stderr"], status: by["error"], gone: conn.CloseChan(), close: func() { _ = conn.Close() }}
+	to := &attached{stdout: by["stdout"], stderr: by["stderr"], status: by["error"], gone: conn.CloseChan(), close: func() { _ = conn.Close() }}
 	if in := by["stdin"]; in != nil {
 		to.stdin = in
 	}
 	return to
 }
 
-func acceptWebSocket(w http.ResponseWriter, r *http.Request) *remote {
+func acceptWebSocket(w http.ResponseWriter, r *http.Request) *attached {
 	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{"v5.channel.k8s.io": {Binary: true, Channels: []wsstream.ChannelType{
 		wsstream.ReadChannel, wsstream.WriteChannel, wsstream.WriteChannel, wsstream.WriteChannel}}})
 	_, channels, err := conn.Open(w, r)
 	if err != nil {
 		return nil
 	}
-	to := &remote{stdout: channels[1], stderr: channels[2], status: channels[3], close: func() { _ = conn.Close() }}
+	to := &attached{stdout: channels[1], stderr: channels[2], status: channels[3], close: func() { _ = conn.Close() }}
 	if r.URL.Query().Get("stdin") == "true" {
 		to.stdin = channels[0]
 	}
@@ -122,14 +122,14 @@ const afterExit = 16 << 10
 
 // drain takes the input that nobody reads: behind it the connection's end is not
 // seen.
-func (to *remote) drain() {
+func (to *attached) drain() {
 	if to.stdin != nil {
 		_, _ = io.Copy(io.Discard, to.stdin)
 	}
 }
 
 // run runs a command with the faults of containerd's streams.
-func (to *remote) run(args []string, path string, keepTail bool) meta.Status {
+func (to *attached) run(args []string, path string, keepTail bool) meta.Status {
 	cmd := exec.Command(args[0], args[1:]...)
 	if path != "" {
 		cmd.Path, cmd.Err = filepath.Join(path, args[0]), nil

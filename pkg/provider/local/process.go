@@ -7,10 +7,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"sync/atomic"
 	"time"
 
 	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/provider/remote"
 )
 
 const (
@@ -35,7 +35,7 @@ type process struct {
 	stdin  chan error // what reading the caller's stdin failed with, at most once
 	output chan error // one for each of stdout and stderr, nil at their end
 	copies int        // how many more come from output
-	stdout *revocable
+	stdout *remote.Output
 }
 
 // start starts c with cmd's streams connected. Regular files become the
@@ -104,7 +104,7 @@ func (p *process) copy(in, out, errs *os.File, cmd provider.Command, opts Option
 			p.held = &provider.Collector{Max: cmd.MaxOutput}
 			w = p.held
 		}
-		p.stdout = &revocable{w: w}
+		p.stdout = remote.NewOutput(w)
 		p.copies++
 		go func() {
 			err := drain(p.stdout, out, bufferSize)
@@ -122,32 +122,11 @@ func (p *process) copy(in, out, errs *os.File, cmd provider.Command, opts Option
 // left open, so that the command never takes a cut input for a whole one; the
 // group is ended instead.
 func (p *process) feed(in *os.File, from io.Reader) {
-	to := &commandInput{f: in}
-	var err error
-	if source, ok := from.(io.WriterTo); ok {
-		_, err = source.WriteTo(to)
-	} else {
-		_, err = io.CopyBuffer(to, from, make([]byte, bufferSize))
-	}
-	// If the command has closed its stdin, or has ended, its exit code tells
-	// more than EPIPE does.
-	if err == nil || to.closed {
-		in.Close()
+	if err := remote.SendInput(in, from, bufferSize); err != nil {
+		p.stdin <- err
 		return
 	}
-	p.stdin <- err
-}
-
-// commandInput is the write end of a command's stdin.
-type commandInput struct {
-	f      *os.File
-	closed bool // a write failed: the command takes no more
-}
-
-func (c *commandInput) Write(b []byte) (int, error) {
-	n, err := c.f.Write(b)
-	c.closed = c.closed || err != nil
-	return n, err
+	in.Close()
 }
 
 // drain copies until end-of-file. A read that fails because the file was
@@ -240,22 +219,8 @@ func (p *process) end(exited bool) {
 		}
 	}
 	if p.stdout != nil {
-		p.stdout.revoked.Store(true)
+		p.stdout.Revoke()
 	}
-}
-
-// revocable is a caller's writer that is not written to any more once the call
-// has returned.
-type revocable struct {
-	w       io.Writer
-	revoked atomic.Bool
-}
-
-func (r *revocable) Write(b []byte) (int, error) {
-	if r.revoked.Load() {
-		return 0, os.ErrClosed
-	}
-	return r.w.Write(b)
 }
 
 // regular returns v if it is an open regular file, which can be handed to a

@@ -1,20 +1,16 @@
 package ssh
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strconv"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/provider/remote"
 )
 
 const (
@@ -34,9 +30,9 @@ type process struct {
 	*session
 	link   *link
 	label  string
-	stderr announced
+	stderr *remote.Announced
 	held   *provider.Collector // nil if the caller takes the output
-	out    *revocable
+	out    *remote.Output
 
 	exited chan error // of Wait, once
 	input  chan error // what reading the caller's stdin failed with, at most once
@@ -49,18 +45,18 @@ func newProcess(s *session, l *link, cmd provider.Command, word string) *process
 	if p.label == "" {
 		p.label = "exec"
 	}
-	p.stderr = announced{word: []byte(word + " "), pid: make(chan int, 1)}
+	p.stderr = remote.NewAnnounced(word, maxGreeting)
 	w := cmd.Stdout
 	if w == nil {
 		p.held = &provider.Collector{Max: cmd.MaxOutput}
 		w = p.held
 	}
-	p.out = &revocable{w: w}
+	p.out = remote.NewOutput(w)
 	go func() { p.exited <- p.Wait() }()
 	go func() { p.output <- drain(p.out, p.session.stdout, bufferSize) }()
 	go func() {
-		err := drain(&p.stderr, p.session.stderr, provider.StderrTail)
-		p.stderr.flush()
+		err := drain(p.stderr, p.session.stderr, provider.StderrTail)
+		p.stderr.Flush()
 		p.output <- err
 	}()
 	if cmd.Stdin == nil {
@@ -74,31 +70,11 @@ func newProcess(s *session, l *link, cmd provider.Command, word string) *process
 // feed copies the caller's stdin. If reading it fails, the stream is left open,
 // so that the command never takes a cut input for a whole one.
 func (p *process) feed(from io.Reader) {
-	to := &commandInput{w: p.stdin}
-	var err error
-	if source, ok := from.(io.WriterTo); ok {
-		_, err = source.WriteTo(to)
-	} else {
-		_, err = io.CopyBuffer(to, from, make([]byte, bufferSize))
-	}
-	// If the command takes no more, its exit code tells more than EOF does.
-	if err == nil || to.closed {
-		p.stdin.Close()
+	if err := remote.SendInput(p.stdin, from, bufferSize); err != nil {
+		p.input <- err
 		return
 	}
-	p.input <- err
-}
-
-// commandInput is the command's stdin.
-type commandInput struct {
-	w      io.Writer
-	closed bool // a write failed
-}
-
-func (c *commandInput) Write(b []byte) (int, error) {
-	n, err := c.w.Write(b)
-	c.closed = c.closed || err != nil
-	return n, err
+	p.stdin.Close()
 }
 
 // drain copies until the stream ends. How it ended is Wait's to tell.
@@ -196,7 +172,7 @@ func (p *process) end(exited bool) {
 		defer cancel()
 		p.await(late)
 	}
-	p.out.revoked.Store(true)
+	p.out.Revoke()
 }
 
 // signal sends a signal, if the process id has arrived or still comes, and
@@ -208,9 +184,8 @@ func (p *process) signal(name string, wait time.Duration) bool {
 	go func() {
 		defer close(sent)
 		select {
-		case pid := <-p.stderr.pid:
-			p.stderr.pid <- pid
-			p.link.kill(ctx, name, pid)
+		case <-p.stderr.Known():
+			p.link.kill(ctx, name, p.stderr.PID())
 		case <-p.link.lost:
 			cancel()
 		case <-ctx.Done():
@@ -236,61 +211,5 @@ func (p *process) await(ctx context.Context) bool {
 	}
 }
 
-// revocable is a caller's writer that is not written to any more once the call
-// has returned.
-type revocable struct {
-	w       io.Writer
-	revoked atomic.Bool
-}
-
-func (r *revocable) Write(b []byte) (int, error) {
-	if r.revoked.Load() {
-		return 0, os.ErrClosed
-	}
-	return r.w.Write(b)
-}
-
-// maxAnnounce is how much may come before the line with the process id: login
-// scripts may print something.
-const maxAnnounce = 64 << 10
-
-// announced keeps the end of stderr: what comes after the line that has the
-// process id. Before it, sshd and login scripts speak, not the command; that is
-// of interest only if the line never comes.
-type announced struct {
-	provider.Tail
-	word []byte
-	head []byte // until the line has come
-	done bool
-	pid  chan int
-}
-
-func (a *announced) Write(b []byte) (int, error) {
-	if a.done {
-		return a.Tail.Write(b)
-	}
-	a.head = append(a.head, b...)
-	_, after, found := bytes.Cut(a.head, a.word)
-	if line, rest, ended := bytes.Cut(after, []byte("\n")); found && ended {
-		if pid, err := strconv.Atoi(string(line)); err == nil && pid > 1 {
-			a.pid <- pid
-			a.head = rest
-		}
-		a.flush()
-	} else if len(a.head) > maxAnnounce {
-		a.flush()
-	}
-	return len(b), nil
-}
-
-func (a *announced) flush() {
-	a.done = true
-	a.Tail.Write(a.head)
-	a.head = nil
-}
-
-// noDirectory says whether the command never ran, since its directory is not
-// there.
-func noDirectory(res provider.Result, word string) bool {
-	return res.ExitCode == 126 && strings.HasSuffix(string(res.Stderr), word+"\n")
-}
+// maxGreeting is how much login scripts may print before the command's launch.
+const maxGreeting = 64 << 10

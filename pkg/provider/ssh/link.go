@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/provider/remote"
 )
 
 // A connection on which nothing was answered for aliveCount questions in a row,
@@ -200,7 +201,7 @@ func (l *link) open(line string) (*session, error) {
 // not do: OpenSSH refuses it to root (it "requires privilege separation").
 func (l *link) kill(ctx context.Context, signal string, pid int) {
 	// sshd makes each command a process group of its own.
-	line := fmt.Sprintf("kill -%s -%d 2>/dev/null || kill -%s %d", signal, pid, signal, pid)
+	line := remote.KillCommand(signal, pid)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -2,7 +2,6 @@ package ssh
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/provider/remote"
 )
 
 const (
@@ -34,7 +34,7 @@ type Sandbox struct {
 }
 
 func newSandbox(d *dialer) *Sandbox {
-	return &Sandbox{dialer: d, word: "sbsync-" + rand.Text(), gate: make(chan struct{}, maxSessions), ended: make(chan struct{}, 1)}
+	return &Sandbox{dialer: d, word: remote.Word(), gate: make(chan struct{}, maxSessions), ended: make(chan struct{}, 1)}
 }
 
 // Capabilities says that all of Exec and Stream works.
@@ -90,8 +90,9 @@ func (s *Sandbox) run(ctx context.Context, cmd provider.Command) (provider.Resul
 	if err != nil {
 		return provider.Result{}, err
 	}
-	res, err := newProcess(session, link, cmd, s.word).run(ctx)
-	if err == nil && cmd.Dir != "" && noDirectory(res, s.word) {
+	p := newProcess(session, link, cmd, s.word)
+	res, err := p.run(ctx)
+	if err == nil && cmd.Dir != "" && p.stderr.NoDirectory(res.ExitCode) {
 		return provider.Result{}, &provider.Error{Kind: provider.NotFound, Op: "exec", Err: fmt.Errorf("directory %q: %w", cmd.Dir, fs.ErrNotExist)}
 	}
 	return res, err

@@ -357,30 +357,3 @@ func TestCommandLine(t *testing.T) {
 		}
 	}
 }
-
-func TestAnnounced(t *testing.T) {
-	for _, tc := range []struct {
-		pieces []string
-		pid    int
-		want   string
-	}{
-		{[]string{"w 12\nerr"}, 12, "err"},
-		{[]string{"noise\nw", " 1", "2\n", "err"}, 12, "err"},
-		{[]string{"w x\nerr"}, 0, "w x\nerr"},
-		{[]string{"no word"}, 0, "no word"},
-	} {
-		a := announced{word: []byte("w "), pid: make(chan int, 1)}
-		for _, p := range tc.pieces {
-			a.Write([]byte(p))
-		}
-		a.flush()
-		pid := 0
-		select {
-		case pid = <-a.pid:
-		default:
-		}
-		if got := string(a.Bytes()); pid != tc.pid || got != tc.want {
-			t.Errorf("%q: pid %d, rest %q", tc.pieces, pid, got)
-		}
-	}
-}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/provider/remote"
+	"github.com/sbsync/sbsync/pkg/shell"
 )
 
 const (
@@ -19,30 +21,28 @@ const (
 	maxArgs = 112 << 10
 )
 
-// commandLine makes the one string that an exec request carries. The first line
-// of its stderr is the word and the command's process id; if the directory can't
-// be entered, the second is the word alone.
+// commandLine makes the one string that an exec request carries.
 func commandLine(cmd provider.Command, word string) (string, error) {
 	if len(cmd.Args) == 0 {
 		return "", usage("exec: no command given", "")
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "echo %s $$ >&2; ", word)
+	dir := ""
 	if cmd.Dir != "" {
 		if cmd.Dir[0] != '/' {
 			return "", usage(fmt.Sprintf("exec: directory %q is not absolute", cmd.Dir), "")
 		}
-		fmt.Fprintf(&b, "cd %s || { echo %s >&2; exit 126; }; ", quote(cmd.Dir), word)
+		dir = shell.Quote(cmd.Dir)
 	}
-	b.WriteString("exec")
+	b.WriteString(remote.Launch(word, dir) + "exec")
 	if len(cmd.Env) > 0 {
 		b.WriteString(" env")
 		for _, name := range slices.Sorted(maps.Keys(cmd.Env)) {
-			b.WriteString(" " + quote(name+"="+cmd.Env[name]))
+			b.WriteString(" " + shell.Quote(name+"="+cmd.Env[name]))
 		}
 	}
 	for _, arg := range cmd.Args {
-		b.WriteString(" " + quote(arg))
+		b.WriteString(" " + shell.Quote(arg))
 	}
 	line := b.String()
 	if strings.IndexByte(line, 0) >= 0 {
@@ -55,15 +55,12 @@ func commandLine(cmd provider.Command, word string) (string, error) {
 	return line, nil
 }
 
-// quote makes one word of a POSIX shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
 // shellWord quotes for people: only where it must be.
 func shellWord(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@%+=,") == "" {
 		return s
 	}
-	return quote(s)
+	return shell.Quote(s)
 }
 
 func usage(text, hint string) *provider.Error { return provider.New(provider.Usage, text, hint) }

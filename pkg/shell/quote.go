@@ -1,10 +1,5 @@
-// Package script runs POSIX shell scripts in a sandbox and reads their replies.
-//
-// It makes up for what exec transports lose. A reply is framed by lines with a
-// random word in them, so that a reply that was cut short, an exit event that
-// was lost and standard error mixed into standard output are all noticed. What
-// a script reads and writes is text where the transport needs text.
-package script
+// Package shell writes text for POSIX shells.
+package shell
 
 import "strings"
 
@@ -29,3 +24,14 @@ func AppendQuoted(b []byte, s string) []byte {
 
 // QuotedLen is the length of Quote(s).
 func QuotedLen(s string) int { return len(s) + 2 + 3*strings.Count(s, "'") }
+
+// IsVariable says whether a shell takes the name for that of a variable.
+func IsVariable(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}

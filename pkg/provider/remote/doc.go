@@ -1,0 +1,3 @@
+// Package remote is what drivers have in common that run commands elsewhere and
+// copy their streams.
+package remote
