@@ -3,13 +3,12 @@ package main
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/sbsync/sbsync/pkg/provider/providertest"
 )
 
 // everywhere is a comment line of scripts that run in each of scriptSandboxes.
@@ -54,11 +53,11 @@ func scriptFiles(t *testing.T) (every, once []string) {
 //	go test -run TestScriptsEverywhere/base64,_busybox/NAME .
 func TestScriptsEverywhere(t *testing.T) {
 	every, _ := scriptFiles(t)
-	busybox := busyboxPath(t)
 	for _, s := range scriptSandboxes {
 		t.Run(s.route+", "+s.tools, func(t *testing.T) {
-			if s.tools == "busybox" && busybox == "" {
-				t.Skip("busybox is not installed")
+			busybox := ""
+			if s.tools == "busybox" {
+				busybox = providertest.BusyBoxPath(t)
 			}
 			params := scriptParams(t)
 			params.Files = every
@@ -98,29 +97,4 @@ func writeUserConfig(env *testscript.Env, text string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(text), 0o644)
-}
-
-// busyboxPath makes a directory that holds all of BusyBox's tools and nothing
-// else. Where BusyBox is not installed it returns "", and fails in CI.
-func busyboxPath(t *testing.T) string {
-	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		return ""
-	}
-	list, err := exec.Command(busybox, "--list").Output()
-	if err != nil {
-		t.Fatalf("busybox --list: %v", err)
-	}
-	dir := t.TempDir()
-	applets := strings.Fields(string(list))
-	slices.Sort(applets)
-	for _, name := range slices.Compact(applets) {
-		if err := os.Symlink(busybox, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }

@@ -96,7 +96,7 @@ func (st *stage) recovers() {
 	st.t.Helper()
 	st.must("push", "--replace", st.source, st.target)
 	st.docker("cp", st.name+":/srv/target", st.Path("after"))
-	same(st.t, st.Path("after"), st.source)
+	harness.Same(st.t, st.Path("after"), st.source)
 	if found := st.docker("exec", st.name, "find", "/srv", "/tmp", "-name", ".sbsync-*"); found != "" {
 		st.t.Errorf("left behind: %s", found)
 	}
@@ -136,7 +136,7 @@ func TestKilledPull(t *testing.T) {
 		}
 	}
 	st.must("pull", "--delete", st.target, st.Path("back"))
-	same(t, st.Path("back"), st.source)
+	harness.Same(t, st.Path("back"), st.source)
 }
 
 // Ctrl-C ends what runs there, and cleans up.

@@ -25,40 +25,30 @@ import (
 	"github.com/sbsync/sbsync/pkg/provider/docker"
 )
 
-var (
-	program string
-	engine  *dockerd
-)
+var engine *dockerd
 
-func TestMain(m *testing.M) {
+func TestMain(m *testing.M) { os.Exit(withEngine(m)) }
+
+func withEngine(m *testing.M) (code int) {
 	dir, err := os.MkdirTemp("", "e2e-docker-")
-	if err == nil {
-		program, err = harness.Build(dir)
-	}
-	if err == nil {
-		engine = &dockerd{dir: dir}
-		err = engine.start()
-	}
-	if err == nil {
-		err = engine.images()
-	}
-	code := 1
-	if err == nil {
-		code = m.Run()
-	} else {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	if engine != nil {
-		if err := engine.tearDown(); err != nil {
+	engine = &dockerd{dir: dir}
+	code = harness.Main(m, func() error {
+		if err := engine.start(); err != nil {
+			return err
+		}
+		return engine.images()
+	})
+	for _, err := range []error{engine.tearDown(), os.RemoveAll(dir)} {
+		if err != nil {
 			fmt.Fprintln(os.Stderr, "tear down:", err)
 			code = 1
 		}
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, "tear down:", err)
-		code = 1
-	}
-	os.Exit(code)
+	return code
 }
 
 // dockerd is an engine, whose processes all have its directory in their
@@ -190,7 +180,7 @@ type box struct {
 // run starts a container; options are those of docker run.
 func run(t *testing.T, image string, options ...string) *box {
 	t.Helper()
-	place, err := harness.NewPlace(program, t.TempDir())
+	place, err := harness.NewPlace(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

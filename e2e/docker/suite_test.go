@@ -59,14 +59,14 @@ func roundTrip(t *testing.T, b *box, there, route string) {
 	for _, source := range []string{one, two} {
 		b.must("push", "--delete", "--route", route, source, target)
 		b.must("pull", "--delete", "--route", route, target, b.Path("copy"))
-		same(t, b.Path("copy"), source)
+		harness.Same(t, b.Path("copy"), source)
 	}
 	if out := b.must("push", "--delete", "--json", "--route", route, one, target); !strings.Contains(out, `"route": "`+route+`"`) && !strings.Contains(out, `"route":"`+route+`"`) {
 		t.Errorf("not by that route: %s", out)
 	}
 	// docker cp is another witness.
 	b.docker("cp", b.name+":"+there, b.Path("witness"))
-	same(t, b.Path("witness"), one)
+	harness.Same(t, b.Path("witness"), one)
 	if rubbish, err := b.Rubbish(); err != nil || len(rubbish) > 0 {
 		t.Errorf("left behind: %q, %v", rubbish, err)
 	}
@@ -75,20 +75,5 @@ func roundTrip(t *testing.T, b *box, there, route string) {
 	}
 	if left := b.quiet(5 * time.Second); len(left) > 0 {
 		t.Errorf("still running: %q", left)
-	}
-}
-
-func same(t *testing.T, got, want string) {
-	t.Helper()
-	a, err := harness.Look(got)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := harness.Look(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := a.Different(b); diff != "" || len(b) == 0 {
-		t.Fatalf("%s differs from %s:\n%s", got, want, diff)
 	}
 }

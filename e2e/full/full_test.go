@@ -6,7 +6,6 @@ package full
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -20,23 +19,7 @@ import (
 	"github.com/sbsync/sbsync/e2e/internal/harness"
 )
 
-var program string
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "e2e-full-")
-	if err == nil {
-		program, err = harness.Build(dir)
-	}
-	code := 1
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	} else {
-		code = m.Run()
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(harness.Main(m, nil)) }
 
 // exitSpace is what docs/exit-codes.md says of a side that is full or
 // read-only.
@@ -46,24 +29,17 @@ const exitSpace = 8
 // (kubernetes/kubernetes#139201).
 const patience = 5 * time.Second
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func newPlace(t *testing.T) *harness.Place {
 	t.Helper()
-	place, err := harness.NewPlace(program, t.TempDir())
-	must(t, err)
+	place, err := harness.NewPlace(t.TempDir())
+	harness.Must(t, err)
 	return place
 }
 
 // mount mounts a tmpfs of 1 MiB for the time of a test.
 func mount(t *testing.T, dir string) {
 	t.Helper()
-	must(t, os.Mkdir(dir, 0o755))
+	harness.Must(t, os.Mkdir(dir, 0o755))
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
 		t.Fatalf("mount a tmpfs on %s: %v; this suite needs root, and a container the right to mount", dir, err)
 	}
@@ -99,22 +75,6 @@ func run(t *testing.T, cmd *exec.Cmd) (code int, output string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// way is a way to carry something.
-type way struct{ verb, route string }
-
-func ways() []way {
-	return []way{{"push", "stream"}, {"push", "base64"}, {"pull", "stream"}, {"pull", "base64"}}
-}
-
-// args are the arguments that carry one path to another.
-func (w way) args(from, to string, flags ...string) []string {
-	args := append([]string{w.verb, "--route", w.route}, flags...)
-	if w.verb == "push" {
-		return append(args, from, "local:"+to)
-	}
-	return append(args, "local:"+from, to)
-}
-
 // cargo is what is too large, and what it is to replace.
 type cargo struct {
 	name  string
@@ -140,20 +100,20 @@ func cargoes() []cargo {
 }
 
 func TestFullDisk(t *testing.T) {
-	for _, w := range ways() {
+	for _, w := range harness.Ways() {
 		for _, c := range cargoes() {
-			t.Run(strings.Join([]string{w.verb, w.route, c.name}, " "), func(t *testing.T) {
+			t.Run(strings.Join([]string{w.Verb, w.Route, c.name}, " "), func(t *testing.T) {
 				t.Parallel()
 				place, rng := newPlace(t), rand.New(rand.NewPCG(1, 2))
 				disk := place.Path("disk")
 				mount(t, disk)
 				source, target := place.Path("source"), disk+"/target"
-				must(t, c.write(rng, target, 100<<10))
-				must(t, c.write(rng, source, 5<<20))
+				harness.Must(t, c.write(rng, target, 100<<10))
+				harness.Must(t, c.write(rng, source, 5<<20))
 				before, err := harness.Look(disk)
-				must(t, err)
+				harness.Must(t, err)
 
-				code, output := run(t, place.Command(w.args(source, target, c.flags...)...))
+				code, output := run(t, place.Command(w.Args(source, target, c.flags...)...))
 				if code != exitSpace {
 					t.Errorf("exit code %d, want %d", code, exitSpace)
 				}
@@ -184,32 +144,32 @@ func checkIntact(t *testing.T, place *harness.Place, disk string, before harness
 		t.Errorf("processes are left: %s", left)
 	}
 	after, err := harness.Look(disk)
-	must(t, err)
+	harness.Must(t, err)
 	if d := after.Different(before); d != "" {
 		t.Errorf("the disk is not as it was:\n%s", d)
 	}
 	rubbish, err := place.Rubbish()
-	must(t, err)
+	harness.Must(t, err)
 	if len(rubbish) > 0 {
 		t.Errorf("left: %q", rubbish)
 	}
 }
 
 func TestReadOnlyDisk(t *testing.T) {
-	for _, w := range ways() {
-		t.Run(w.verb+" "+w.route, func(t *testing.T) {
+	for _, w := range harness.Ways() {
+		t.Run(w.Verb+" "+w.Route, func(t *testing.T) {
 			t.Parallel()
 			place, rng := newPlace(t), rand.New(rand.NewPCG(3, 4))
 			disk := place.Path("disk")
 			mount(t, disk)
 			source, target := place.Path("source"), disk+"/target"
-			must(t, harness.WriteFile(rng, target, 1000))
-			must(t, harness.WriteFile(rng, source, 2000))
-			must(t, syscall.Mount("", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+			harness.Must(t, harness.WriteFile(rng, target, 1000))
+			harness.Must(t, harness.WriteFile(rng, source, 2000))
+			harness.Must(t, syscall.Mount("", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 			before, err := harness.Look(disk)
-			must(t, err)
+			harness.Must(t, err)
 
-			code, output := run(t, place.Command(w.args(source, target)...))
+			code, output := run(t, place.Command(w.Args(source, target)...))
 			if code != exitSpace {
 				t.Errorf("exit code %d, want %d", code, exitSpace)
 			}
@@ -226,23 +186,23 @@ func TestFewOpenFiles(t *testing.T) {
 	const limit, files = 64, 5000
 	place := newPlace(t)
 	source := place.Path("source")
-	must(t, harness.WriteMany(source, files))
+	harness.Must(t, harness.WriteMany(source, files))
 	want, err := harness.Look(source)
-	must(t, err)
-	for i, w := range ways() {
-		t.Run(w.verb+" "+w.route, func(t *testing.T) {
+	harness.Must(t, err)
+	for i, w := range harness.Ways() {
+		t.Run(w.Verb+" "+w.Route, func(t *testing.T) {
 			target := place.Path(fmt.Sprintf("target %d", i))
-			code, output := run(t, place.Limited(limit, w.args(source, target)...))
+			code, output := run(t, place.Limited(limit, w.Args(source, target)...))
 			if code != 0 {
 				t.Fatalf("exit code %d\n%s", code, output)
 			}
 			got, err := harness.Look(target)
-			must(t, err)
+			harness.Must(t, err)
 			if d := got.Different(want); d != "" {
 				t.Error(d)
 			}
 			// With nothing to do everything is still looked at.
-			if code, output := run(t, place.Limited(limit, w.args(source, target, "--checksum")...)); code != 0 {
+			if code, output := run(t, place.Limited(limit, w.Args(source, target, "--checksum")...)); code != 0 {
 				t.Errorf("once more: exit code %d\n%s", code, output)
 			}
 			if left := place.Gone(patience); len(left) > 0 {

@@ -27,25 +27,12 @@ var (
 	kills = flag.Int("kills", 12, "in each scene")
 )
 
-var program string
-
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
-	dir, err := os.MkdirTemp("", "e2e-kill-")
-	if err == nil {
-		program, err = harness.Build(dir)
-	}
-	code := 1
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	} else {
-		code = m.Run()
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(harness.Main(m, nil))
 }
 
 // kind is what is carried, and how it is published.
@@ -136,7 +123,7 @@ type stage struct {
 
 func setStage(t *testing.T, s scene, rng *rand.Rand) *stage {
 	t.Helper()
-	place, err := harness.NewPlace(program, t.TempDir())
+	place, err := harness.NewPlace(t.TempDir())
 	st := &stage{scene: s, Place: place, rng: rng}
 	st.must(t, err)
 	if s.kind.file {

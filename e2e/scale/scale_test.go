@@ -4,8 +4,6 @@
 package scale
 
 import (
-	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
@@ -15,48 +13,14 @@ import (
 	"github.com/sbsync/sbsync/e2e/internal/harness"
 )
 
-var program string
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "e2e-scale-")
-	if err == nil {
-		program, err = harness.Build(dir)
-	}
-	code := 1
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	} else {
-		code = m.Run()
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// way is a way to carry something.
-type way struct{ verb, route string }
-
-func (w way) args(from, to string, flags ...string) []string {
-	args := append([]string{w.verb, "--route", w.route}, flags...)
-	if w.verb == "push" {
-		return append(args, from, "local:"+to)
-	}
-	return append(args, "local:"+from, to)
-}
+func TestMain(m *testing.M) { os.Exit(harness.Main(m, nil)) }
 
 // everyWay runs a test for each, one after the other: they are heavy.
-func everyWay(t *testing.T, test func(t *testing.T, w way, place *harness.Place)) {
-	for _, w := range []way{{"push", "stream"}, {"push", "base64"}, {"pull", "stream"}, {"pull", "base64"}} {
-		t.Run(w.verb+" "+w.route, func(t *testing.T) {
-			place, err := harness.NewPlace(program, t.TempDir())
-			must(t, err)
+func everyWay(t *testing.T, test func(t *testing.T, w harness.Way, place *harness.Place)) {
+	for _, w := range harness.Ways() {
+		t.Run(w.Verb+" "+w.Route, func(t *testing.T) {
+			place, err := harness.NewPlace(t.TempDir())
+			harness.Must(t, err)
 			test(t, w, place)
 			if left := place.Gone(5 * time.Second); len(left) > 0 {
 				t.Errorf("processes are left: %s", left)
@@ -69,17 +33,17 @@ func everyWay(t *testing.T, test func(t *testing.T, w way, place *harness.Place)
 // in memory. 1 GiB, mostly a hole, with 64 MiB for Go's heap.
 func TestFlatMemory(t *testing.T) {
 	const size, most = 1 << 30, 100 << 20
-	everyWay(t, func(t *testing.T, w way, place *harness.Place) {
+	everyWay(t, func(t *testing.T, w harness.Way, place *harness.Place) {
 		source, target := place.Path("source"), place.Path("target")
-		must(t, os.WriteFile(source, []byte("at the start\n"), 0o644))
-		must(t, os.Truncate(source, size-4))
+		harness.Must(t, os.WriteFile(source, []byte("at the start\n"), 0o644))
+		harness.Must(t, os.Truncate(source, size-4))
 		f, err := os.OpenFile(source, os.O_APPEND|os.O_WRONLY, 0)
-		must(t, err)
+		harness.Must(t, err)
 		_, err = f.WriteString("end\n")
-		must(t, err)
-		must(t, f.Close())
+		harness.Must(t, err)
+		harness.Must(t, f.Close())
 
-		cmd := place.Command(w.args(source, target)...)
+		cmd := place.Command(w.Args(source, target)...)
 		cmd.Env = append(cmd.Env, "GOMEMLIMIT=64MiB")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -100,17 +64,17 @@ func TestFlatMemory(t *testing.T) {
 // small files hung.
 func TestManySmallFiles(t *testing.T) {
 	const files = 45_000
-	everyWay(t, func(t *testing.T, w way, place *harness.Place) {
+	everyWay(t, func(t *testing.T, w harness.Way, place *harness.Place) {
 		source, target := place.Path("source"), place.Path("target")
-		must(t, harness.WriteMany(source, files))
+		harness.Must(t, harness.WriteMany(source, files))
 		want, err := harness.Look(source)
-		must(t, err)
+		harness.Must(t, err)
 		for _, flags := range [][]string{nil, {"--checksum"}} {
-			if out, err := place.Command(w.args(source, target, flags...)...).CombinedOutput(); err != nil {
+			if out, err := place.Command(w.Args(source, target, flags...)...).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			got, err := harness.Look(target)
-			must(t, err)
+			harness.Must(t, err)
 			if d := got.Different(want); d != "" {
 				t.Error(d)
 			}

@@ -49,7 +49,10 @@ func TestOrdinaryUser(t *testing.T) {
 	s := serve(t)
 	const name = "sbsync-e2e"
 	s.run("useradd", "--no-create-home", "--shell", "/bin/sh", "--password", "*", name)
-	t.Cleanup(func() { s.run("userdel", name) })
+	t.Cleanup(func() {
+		// It waits for what sshd has not ended yet.
+		s.run("sh", "-c", "for n in 1 2 3 4 5 6 7 8; do userdel "+name+" && exit; sleep 1; done; exit 1")
+	})
 	for dir := s.Dir; dir != os.TempDir() && dir != "/"; dir = dir[:strings.LastIndexByte(dir, '/')] {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)

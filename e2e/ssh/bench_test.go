@@ -3,71 +3,19 @@
 package ssh
 
 import (
-	"bytes"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sbsync/sbsync/e2e/internal/harness"
 )
 
-// Without the flag the comparison runs once, on little data, so that it is known
-// to work; its figures mean nothing then.
-var (
-	peers = flag.Bool("peers", false, "compare with rsync and scp on much data")
-	runs  = flag.Int("runs", 5, "of which the median counts, with -peers")
-)
-
-// scaled is what a number is without -peers.
-func scaled(full, small int) int {
-	if *peers {
-		return full
-	}
-	return small
-}
-
-// load is something to carry.
-type load struct {
-	name string
-	make func(t *testing.T, dir string)
-}
-
-func loads(t *testing.T) []load {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(5, 6))
-	check := func(t *testing.T, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	size, files := scaled(256, 4), scaled(5000, 200)
-	all := []load{
-		{fmt.Sprintf("file of %d MiB", size), func(t *testing.T, dir string) {
-			check(t, harness.WriteFile(rng, dir+"/one", size<<20))
-		}},
-		{fmt.Sprintf("%d small files", files), func(t *testing.T, dir string) {
-			check(t, harness.WriteMany(dir, files))
-		}},
-	}
-	root, err := exec.Command("go", "env", "GOROOT").Output()
-	check(t, err)
-	goSource := filepath.Join(strings.TrimSpace(string(root)), "src")
-	if !*peers {
-		goSource = filepath.Join(goSource, "encoding")
-	}
-	return append(all, load{"Go source " + filepath.Base(goSource), func(t *testing.T, dir string) {
-		check(t, exec.Command("cp", "-a", goSource, dir).Run())
-	}})
-}
+var comparison = harness.NewComparison()
 
 // tool pushes and pulls in its own way.
 type tool struct {
@@ -93,27 +41,15 @@ func tools() []tool {
 	}
 }
 
-// timed runs a command, which must succeed.
-func timed(t *testing.T, cmd *exec.Cmd) time.Duration {
-	t.Helper()
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	start := time.Now()
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%q: %v\n%s", cmd.Args, err, out.String())
-	}
-	return time.Since(start)
-}
-
 // TestAgainstPeers prints medians, and how many times as long as the fastest
 // peer's sbsync's are. The tools take turns.
 func TestAgainstPeers(t *testing.T) {
 	s := serve(t)
-	for _, l := range loads(t) {
-		t.Run(l.name, func(t *testing.T) {
+	for _, l := range comparison.Loads(t) {
+		t.Run(l.Name, func(t *testing.T) {
 			dir := t.TempDir()
 			source := dir + "/source"
-			l.make(t, source)
+			harness.Must(t, l.Make(source))
 			times := map[string]map[string][]time.Duration{} // by step and tool
 			note := func(step, tool string, d time.Duration) {
 				if times[step] == nil {
@@ -121,18 +57,18 @@ func TestAgainstPeers(t *testing.T) {
 				}
 				times[step][tool] = append(times[step][tool], d)
 			}
-			for run := range scaled(*runs, 1) {
+			for run := range comparison.Runs() {
 				for i, tl := range tools() {
 					there, back := fmt.Sprintf("%s/there %d.%d", dir, run, i), fmt.Sprintf("%s/back %d.%d", dir, run, i)
 					there, back = strings.ReplaceAll(there, " ", "-"), strings.ReplaceAll(back, " ", "-")
-					note("1 push", tl.name, timed(t, tl.push(s, source, there)))
-					note("2 pull", tl.name, timed(t, tl.pull(s, there, back)))
-					same(t, back, source)
+					note("1 push", tl.name, harness.Timed(t, tl.push(s, source, there)))
+					note("2 pull", tl.name, harness.Timed(t, tl.pull(s, there, back)))
+					harness.Same(t, back, source)
 					if tl.again {
-						note("3 push of nothing new", tl.name, timed(t, tl.push(s, source, there)))
+						note("3 push of nothing new", tl.name, harness.Timed(t, tl.push(s, source, there)))
 						touchOne(t, source, run)
-						note("4 push of one changed file", tl.name, timed(t, tl.push(s, source, there)))
-						same(t, there, source)
+						note("4 push of one changed file", tl.name, harness.Timed(t, tl.push(s, source, there)))
+						harness.Same(t, there, source)
 					}
 					for _, d := range []string{there, back} {
 						if err := os.RemoveAll(d); err != nil {
@@ -181,8 +117,7 @@ func show(t *testing.T, times map[string]map[string][]time.Duration) {
 			if len(all) == 0 {
 				continue
 			}
-			slices.Sort(all)
-			median := all[len(all)/2]
+			median := harness.Median(all)
 			fmt.Fprintf(&line, "  %s %v", tl.name, median.Round(time.Millisecond))
 			if tl.name == "sbsync" {
 				ours = median
@@ -197,25 +132,5 @@ func show(t *testing.T, times map[string]map[string][]time.Duration) {
 // Memory does not grow with what is carried.
 func TestFlatMemory(t *testing.T) {
 	s := serve(t)
-	peak := func(sizeMiB int) (push, pull int64) {
-		file := s.Path("source")
-		// Not by this process: a child's Maxrss counts its parent's from before
-		// the exec.
-		s.run("sh", "-c", fmt.Sprintf("head -c %dM /dev/urandom >%s", sizeMiB, file))
-		measure := func(args ...string) int64 {
-			cmd := s.sbsync(args...)
-			timed(t, cmd)
-			return cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
-		}
-		return measure("push", "-q", file, "ssh:box:"+s.Path("there")), measure("pull", "-q", "ssh:box:"+s.Path("there"), s.Path("back"))
-	}
-	large := scaled(1024, 100)
-	push, pull := peak(10)
-	pushLarge, pullLarge := peak(large)
-	t.Logf("10 MiB: push %d MiB, pull %d MiB; %d MiB: push %d MiB, pull %d MiB", push>>20, pull>>20, large, pushLarge>>20, pullLarge>>20)
-	// The collector lets a heap double before it begins.
-	const slack = 24 << 20
-	if pushLarge > push+slack || pullLarge > pull+slack {
-		t.Error("memory grows with the size")
-	}
+	comparison.FlatMemory(t, s.sbsync, s.Path("source"), "ssh:box:"+s.Path("there"), s.Path("back"))
 }

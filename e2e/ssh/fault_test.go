@@ -91,7 +91,7 @@ func TestKilledClient(t *testing.T) {
 				}
 			}
 			st.must("push", "--replace", st.source, "ssh:box:"+st.target)
-			same(t, st.target, st.source)
+			harness.Same(t, st.target, st.source)
 			if rubbish, err := st.Rubbish(); err != nil || len(rubbish) > 0 {
 				t.Errorf("left behind: %q, %v", rubbish, err)
 			}
@@ -117,7 +117,7 @@ func TestKilledPull(t *testing.T) {
 		}
 	}
 	st.must("pull", "--delete", "ssh:box:"+st.source, st.Path("back"))
-	same(t, st.Path("back"), st.source)
+	harness.Same(t, st.Path("back"), st.source)
 }
 
 // Ctrl-C ends what runs there.
@@ -170,7 +170,7 @@ func TestRebootedServer(t *testing.T) {
 	}
 	st.start()
 	st.must("push", "--replace", st.source, "ssh:box:"+st.target)
-	same(t, st.target, st.source)
+	harness.Same(t, st.target, st.source)
 }
 
 // A connection on which nothing comes back is given up, and the next command

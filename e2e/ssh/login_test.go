@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbsync/sbsync/e2e/internal/harness"
 	"github.com/sbsync/sbsync/pkg/provider"
 	"github.com/sbsync/sbsync/pkg/provider/providertest"
 )
@@ -159,7 +160,7 @@ func TestPassphrase(t *testing.T) {
 	}
 
 	// script gives it a terminal, on which it types.
-	typed := exec.Command("script", "-qec", strings.Join(append([]string{program}, push...), " "), "/dev/null")
+	typed := exec.Command("script", "-qec", strings.Join(append([]string{harness.Program}, push...), " "), "/dev/null")
 	typed.Env, typed.Dir = cmd.Env, cmd.Dir
 	in, err := typed.StdinPipe()
 	if err != nil {

@@ -23,26 +23,9 @@ import (
 	"github.com/sbsync/sbsync/pkg/provider/ssh"
 )
 
-var program string
-
 func TestMain(m *testing.M) {
 	// sshd insists on it. A package's service makes it at boot.
-	err := os.MkdirAll("/run/sshd", 0o755)
-	dir := ""
-	if err == nil {
-		dir, err = os.MkdirTemp("", "e2e-ssh-")
-	}
-	if err == nil {
-		program, err = harness.Build(dir)
-	}
-	code := 1
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	} else {
-		code = m.Run()
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(harness.Main(m, func() error { return os.MkdirAll("/run/sshd", 0o755) }))
 }
 
 // server is an sshd. What it starts has the mark of the server's place in its
@@ -59,7 +42,7 @@ type server struct {
 // of two for a keyword the first counts, and that is the caller's.
 func serve(t *testing.T, lines ...string) *server {
 	t.Helper()
-	place, err := harness.NewPlace(program, t.TempDir())
+	place, err := harness.NewPlace(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,33 +92,18 @@ func roundTrip(t *testing.T, s *server, target, route string) {
 	}
 	for _, source := range []string{one, two} {
 		s.must("push", "--delete", "--route", route, source, target+there)
-		same(t, there, source)
+		harness.Same(t, there, source)
 	}
 	if out := s.must("push", "--delete", "--route", route, "--json", two, target+there); !strings.Contains(out, `"route"`) {
 		t.Errorf("no report: %s", out)
 	}
 	s.must("pull", "--route", route, target+there, back)
-	same(t, back, two)
+	harness.Same(t, back, two)
 	if rubbish, err := s.Rubbish(dir); err != nil || len(rubbish) > 0 {
 		t.Errorf("left behind: %q, %v", rubbish, err)
 	}
 	if left := s.Gone(5 * time.Second); len(left) > 0 {
 		t.Errorf("still running: %q", left)
-	}
-}
-
-func same(t *testing.T, got, want string) {
-	t.Helper()
-	a, err := harness.Look(got)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := harness.Look(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := a.Different(b); diff != "" || len(b) == 0 {
-		t.Fatalf("%s differs from %s:\n%s", got, want, diff)
 	}
 }
 

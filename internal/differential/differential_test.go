@@ -4,21 +4,18 @@ package differential_test
 
 import (
 	"flag"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/sbsync/sbsync/internal/differential"
+	"github.com/sbsync/sbsync/pkg/provider/providertest"
 )
 
 var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the random trees")
 
 // 30 random trees; e2e/differential carries 2,000.
 func TestRandomTrees(t *testing.T) {
-	if _, err := exec.LookPath("busybox"); err != nil && os.Getenv("CI") == "" {
-		t.Skip("busybox is not installed")
-	}
+	providertest.NeedBusyBox(t)
 	b, err := differential.NewBench(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

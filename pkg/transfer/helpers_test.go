@@ -19,17 +19,11 @@ import (
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
-// openFake opens a hostile fake sandbox. Where BusyBox is not installed, tests
-// that need it can only be skipped on a user's machine, and fail in CI.
+// openFake opens a hostile fake sandbox.
 func openFake(t testing.TB, opts providertest.Options) *providertest.Fake {
 	t.Helper()
 	if opts.BusyBox {
-		if _, err := os.Stat("/bin/busybox"); err != nil {
-			if os.Getenv("CI") != "" {
-				t.Fatal("busybox is not installed")
-			}
-			t.Skip("busybox is not installed")
-		}
+		providertest.NeedBusyBox(t)
 	}
 	return providertest.Open(t, opts)
 }

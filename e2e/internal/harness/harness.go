@@ -18,8 +18,8 @@ import (
 	"github.com/sbsync/sbsync/pkg/tree"
 )
 
-// Build builds sbsync, in a directory that the caller removes.
-func Build(dir string) (program string, err error) {
+// build builds sbsync, in a directory that the caller removes.
+func build(dir string) (program string, err error) {
 	program = filepath.Join(dir, "sbsync")
 	cmd := exec.Command("go", "build", "-o", program, "github.com/sbsync/sbsync")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -31,15 +31,14 @@ func Build(dir string) (program string, err error) {
 // Place is a directory of its own for one scene, whose processes can be told
 // from all others.
 type Place struct {
-	Program string
-	Dir     string
-	mark    string // a variable in the environment of all of its processes
+	Dir  string
+	mark string // a variable in the environment of all of its processes
 }
 
 // NewPlace makes what a run needs in dir: a home and a place for temporary
 // files.
-func NewPlace(program, dir string) (*Place, error) {
-	p := &Place{Program: program, Dir: dir, mark: "E2E_PLACE=" + dir}
+func NewPlace(dir string) (*Place, error) {
+	p := &Place{Dir: dir, mark: "E2E_PLACE=" + dir}
 	for _, d := range []string{p.home(), p.temp()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, err
@@ -57,11 +56,11 @@ func (p *Place) Path(elem ...string) string {
 }
 
 // Command is sbsync with arguments, ready to start.
-func (p *Place) Command(args ...string) *exec.Cmd { return p.other(p.Program, args...) }
+func (p *Place) Command(args ...string) *exec.Cmd { return p.other(Program, args...) }
 
 // Limited is Command with at most so many open files.
 func (p *Place) Limited(files int, args ...string) *exec.Cmd {
-	words := append([]string{"-c", fmt.Sprintf("ulimit -n %d && exec \"$@\"", files), "sh", p.Program}, args...)
+	words := append([]string{"-c", fmt.Sprintf("ulimit -n %d && exec \"$@\"", files), "sh", Program}, args...)
 	return p.other("sh", words...)
 }
 

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,24 +76,6 @@ func makeTree(t *testing.T, root string) {
 	}
 }
 
-func busybox(t *testing.T) string {
-	t.Helper()
-	program, err := exec.LookPath("busybox")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("busybox is not installed")
-	}
-	dir := t.TempDir()
-	out, err := exec.Command(program, "--list").Output()
-	must(t, err)
-	for name := range strings.FieldsSeq(string(out)) {
-		must(t, os.Symlink(program, filepath.Join(dir, name)))
-	}
-	return dir
-}
-
 func same(t *testing.T, want, got string, wholeSeconds bool) {
 	t.Helper()
 	a, err := randtree.Look(want)
@@ -132,7 +113,7 @@ func TestEveryRouteGivesTheSame(t *testing.T) {
 					providertest.NoLeaks(t)
 					opts := daytonatest.Options{Daemon: version}
 					if tools == "busybox" {
-						opts.Path = busybox(t)
+						opts.Path = providertest.BusyBoxPath(t)
 					}
 					tmp, work := t.TempDir(), t.TempDir()
 					t.Setenv("TMPDIR", tmp)

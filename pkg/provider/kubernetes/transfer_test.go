@@ -6,9 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -57,24 +55,6 @@ func makeTree(t *testing.T, root string) {
 	}
 }
 
-func busybox(t *testing.T) string {
-	t.Helper()
-	program, err := exec.LookPath("busybox")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("busybox is not installed")
-	}
-	dir := t.TempDir()
-	out, err := exec.Command(program, "--list").Output()
-	must(t, err)
-	for name := range strings.FieldsSeq(string(out)) {
-		must(t, os.Symlink(program, filepath.Join(dir, name)))
-	}
-	return dir
-}
-
 func same(t *testing.T, want, got string, wholeSeconds bool) {
 	t.Helper()
 	a, err := randtree.Look(want)
@@ -113,7 +93,7 @@ func TestPushAndPull(t *testing.T) {
 func testPushAndPull(t *testing.T, protocol string, route transfer.Route, tools string) {
 	s := &server{pods: pods}
 	if tools == "busybox" {
-		s.path = busybox(t)
+		s.path = providertest.BusyBoxPath(t)
 	}
 	sb, work := open(t, s, protocol), t.TempDir()
 	src, box, back := filepath.Join(work, "src"), filepath.Join(work, "box"), filepath.Join(work, "back")
