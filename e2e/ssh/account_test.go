@@ -4,6 +4,7 @@ package ssh
 
 import (
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,7 @@ func TestNamedTarget(t *testing.T) {
 func TestOrdinaryUser(t *testing.T) {
 	s := serve(t)
 	const name = "sbsync-e2e"
+	exec.Command("userdel", name).Run() // of a run that was killed
 	s.run("useradd", "--no-create-home", "--shell", "/bin/sh", "--password", "*", name)
 	t.Cleanup(func() {
 		// It waits for what sshd has not ended yet.

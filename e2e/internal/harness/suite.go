@@ -15,6 +15,9 @@ func Main(m *testing.M, before func() error) int {
 	dir, err := os.MkdirTemp("", "e2e-")
 	if err == nil {
 		defer os.RemoveAll(dir)
+		err = os.Chmod(dir, 0o755) // for tests that run it as somebody else
+	}
+	if err == nil {
 		Program, err = build(dir)
 	}
 	if err == nil && before != nil {
