@@ -19,6 +19,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sbsync/sbsync/pkg/provider"
+	"github.com/sbsync/sbsync/pkg/provider/remote"
 )
 
 // environment is what the docker command reads to find its daemon
@@ -34,9 +35,7 @@ func readEnvironment() environment {
 		tls: os.Getenv("DOCKER_TLS") != "", tlsVerify: os.Getenv("DOCKER_TLS_VERIFY") != "",
 		certPath: os.Getenv("DOCKER_CERT_PATH"), configAt: os.Getenv("DOCKER_CONFIG")}
 	if env.configAt == "" {
-		if home, err := os.UserHomeDir(); err == nil {
-			env.configAt = filepath.Join(home, ".docker")
-		}
+		env.configAt = filepath.Join(remote.HomeDir(), ".docker")
 	}
 	if env.certPath == "" {
 		env.certPath = env.configAt

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -80,5 +81,14 @@ func TestOutput(t *testing.T) {
 	o.Revoke()
 	if _, err := o.Write([]byte("b")); !errors.Is(err, os.ErrClosed) || b.String() != "a" {
 		t.Errorf("%q, %v", b.String(), err)
+	}
+}
+
+func TestHomeDir(t *testing.T) {
+	for _, home := range []string{"", "here", "/home/somebody"} {
+		t.Setenv("HOME", home)
+		if got := HomeDir(); !filepath.IsAbs(got) || filepath.IsAbs(home) && got != home {
+			t.Errorf("HOME=%q: %q", home, got)
+		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sbsync/sbsync/pkg/provider/remote"
 )
 
 // host is what is known of one machine before it is dialled.
@@ -62,8 +64,7 @@ type environment struct {
 }
 
 func readEnvironment() environment {
-	e := environment{agent: os.Getenv("SSH_AUTH_SOCK")}
-	e.home, _ = os.UserHomeDir()
+	e := environment{agent: os.Getenv("SSH_AUTH_SOCK"), home: remote.HomeDir()}
 	if u, err := user.Current(); err == nil {
 		e.user = u.Username
 	}
