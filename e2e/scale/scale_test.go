@@ -6,7 +6,6 @@ package scale
 import (
 	"os"
 	"os/exec"
-	"syscall"
 	"testing"
 	"time"
 
@@ -45,11 +44,7 @@ func TestFlatMemory(t *testing.T) {
 
 		cmd := place.Command(w.Args(source, target)...)
 		cmd.Env = append(cmd.Env, "GOMEMLIMIT=64MiB")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		// This process's own, from before the exec, is counted too: it is small.
-		peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+		peak := harness.Peak(t, cmd)
 		t.Logf("at most %d MiB", peak>>20)
 		if peak > most {
 			t.Errorf("%d MiB were in memory", peak>>20)

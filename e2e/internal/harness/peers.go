@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux
 
 package harness
 
@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -90,13 +89,9 @@ func Median(all []time.Duration) time.Duration {
 func (c Comparison) FlatMemory(t testing.TB, sbsync func(args ...string) *exec.Cmd, source, there, back string) {
 	t.Helper()
 	peak := func(sizeMiB int) (push, pull int64) {
-		// Not by this process: a child's Maxrss counts its parent's from before
-		// the exec.
 		Timed(t, exec.Command("sh", "-c", fmt.Sprintf("head -c %dM /dev/urandom >%s", sizeMiB, source)))
 		measure := func(args ...string) int64 {
-			cmd := sbsync(args...)
-			Timed(t, cmd)
-			return cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+			return Peak(t, sbsync(args...))
 		}
 		return measure("push", "-q", source, there), measure("pull", "-q", there, back)
 	}
